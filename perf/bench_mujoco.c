@@ -14,26 +14,30 @@
 // Control steps per second of pf_plant_roll on two threads, against a bare loop of mj_step over the
 // same states and commands on two threads; by the clock, and by processor time, which other work on
 // the machine disturbs less; the best of each, and the median ratio of neighbouring turns.
-// `bench_mujoco [REPEATS] [SYSTEM]`.
+// `bench_mujoco [REPEATS] [SYSTEM | mujoco:FILE]`. Where channels are sensors the bare loop is
+// timed without reading them, as `bare`, and with one mj_forward per control step, as `sensed`.
 
 enum { THREADS = 2, VARIANTS = 16, ROWS = 8 };
 
 typedef struct rig {
     pf_mujoco_model *shared;
-    const pf_mujoco_system *system;
-    int n_state, n_chan;
+    char name[64]; // of the system, or of the file
+    int n_state, n_chan, n_mech, nu;
     double start[VARIANTS][PF_STATE_MAX];
-    double command[VARIANTS][ROWS * PF_MUJOCO_MECH];
-    int rounds; // over all variants, per thread
+    double *command[VARIANTS]; // ROWS x n_mech
+    int rounds;                // over all variants, per thread
 } rig;
+
+typedef enum way { BARE, SENSED, ROLL } way;
 
 typedef struct worker {
     const rig *r;
     pf_plant *plant;
     mjData *data;
-    bool bare;
+    way way;
     double cpu_s;
-    double last[VARIANTS][PF_MUJOCO_CHAN]; // channels after the last step
+    double *output; // ROWS x n_chan
+    double *last;   // VARIANTS x n_chan: channels after the last step
 } worker;
 
 static void must(pf_status status, const pf_error *error)
@@ -47,32 +51,40 @@ static void must(pf_status status, const pf_error *error)
 static void run_bare(worker *w, int k)
 {
     const rig *r = w->r;
-    const pf_mujoco_system *s = r->system;
-    const mjModel *m = r->shared->model;
+    const pf_mujoco_model *shared = r->shared;
+    const mjModel *m = shared->model;
     mjData *d = w->data;
     mj_setState(m, d, r->start[k], mjSTATE_INTEGRATION);
     for (int t = 0; t < ROWS; t++) {
-        memcpy(d->ctrl, r->command[k] + t * s->nu, sizeof(double) * (size_t)s->nu);
-        for (int i = 0; i < s->skip; i++) {
+        for (int i = 0; i < r->nu; i++) {
+            double u = r->command[k][t * r->n_mech + i + shared->first];
+            d->ctrl[i] = shared->hold ? shared->hold[i] + u : u;
+        }
+        for (int i = 0; i < shared->skip; i++) {
             mj_step(m, d);
         }
+        if (w->way == SENSED && shared->senses) {
+            mj_forward(m, d);
+        }
     }
-    int n = s->nq - s->dropped;
-    memcpy(w->last[k], d->qpos + s->dropped, sizeof(double) * (size_t)n);
-    memcpy(w->last[k] + n, d->qvel, sizeof(double) * (size_t)s->nv);
+    const double *const fields[] = {
+        [PF_MUJOCO_QPOS] = d->qpos, [PF_MUJOCO_QVEL] = d->qvel, [PF_MUJOCO_SENSOR] = d->sensordata};
+    for (int c = 0; c < r->n_chan; c++) {
+        w->last[k * r->n_chan + c] = fields[shared->readings[c].field][shared->readings[c].at];
+    }
 }
 
 static void run_roll(worker *w, int k)
 {
     const rig *r = w->r;
-    double output[ROWS * PF_MUJOCO_CHAN];
     pf_error error = {PF_OK, ""};
     pf_roll roll = pf_roll_default();
     roll.start = r->start[k];
     roll.command = r->command[k];
     roll.rows = ROWS;
-    must(pf_plant_roll(w->plant, &roll, &(pf_trace){.output = output}, &error), &error);
-    memcpy(w->last[k], output + (ROWS - 1) * r->n_chan, sizeof(double) * (size_t)r->n_chan);
+    must(pf_plant_roll(w->plant, &roll, &(pf_trace){.output = w->output}, &error), &error);
+    memcpy(w->last + k * r->n_chan, w->output + (ROWS - 1) * r->n_chan,
+           sizeof(double) * (size_t)r->n_chan);
 }
 
 static double thread_now(void)
@@ -87,10 +99,10 @@ static void *work(void *argument)
     worker *w = argument;
     double begin = thread_now();
     for (int i = 0; i < w->r->rounds * VARIANTS; i++) {
-        if (w->bare) {
-            run_bare(w, i % VARIANTS);
-        } else {
+        if (w->way == ROLL) {
             run_roll(w, i % VARIANTS);
+        } else {
+            run_bare(w, i % VARIANTS);
         }
     }
     w->cpu_s = thread_now() - begin;
@@ -102,12 +114,12 @@ typedef struct timing {
 } timing;
 
 // Keeps the least of each; both threads together. Returns the time by the clock.
-static double run(worker *workers, bool bare, timing *best)
+static double run(worker *workers, way how, timing *best)
 {
     pthread_t threads[THREADS];
     double begin = bench_now(), cpu_s = 0;
     for (int t = 0; t < THREADS; t++) {
-        workers[t].bare = bare;
+        workers[t].way = how;
         if (pthread_create(&threads[t], NULL, work, &workers[t]) != 0) {
             fprintf(stderr, "bench_mujoco: no thread\n");
             exit(1);
@@ -129,33 +141,84 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void prepare(rig *r, worker *workers, const pf_mujoco_system *s)
+static void *room(size_t n, size_t size)
+{
+    void *memory = calloc(n, size);
+    if (!memory) {
+        fprintf(stderr, "bench_mujoco: out of memory\n");
+        exit(1);
+    }
+    return memory;
+}
+
+// The name of the plant, which is the system's or that of the last folder and file.
+static void name_rig(rig *r, const char *plant)
+{
+    const char *name = strrchr(plant, '/') ? strrchr(plant, '/') + 1 : plant;
+    snprintf(r->name, sizeof r->name, "%.40s", name);
+    r->name[strcspn(r->name, ".")] = 0;
+}
+
+static void load(rig *r, const char *plant)
 {
     pf_error error = {PF_OK, ""};
-    must(pf__mujoco_load(&r->shared, s, &error), &error);
-    r->system = s;
+    const pf_mujoco_system *system = pf__mujoco_find(plant);
+    size_t prefix = strlen(PF_MUJOCO_PREFIX);
+    if (!system && strncmp(plant, PF_MUJOCO_PREFIX, prefix) != 0) {
+        fprintf(stderr, "bench_mujoco: no system is called %s\n", plant);
+        exit(1);
+    }
+    must(system ? pf__mujoco_load(&r->shared, system, &error)
+                : pf__mujoco_load_file(&r->shared, plant + prefix, &error),
+         &error);
+    name_rig(r, plant);
     r->n_chan = r->shared->info.n_chan;
+    r->n_mech = r->shared->info.n_mech;
     r->n_state = r->shared->info.n_state;
-    must(pf_plant_create(&workers[0].plant, s->name, &error), &error);
+    r->nu = (int)r->shared->model->nu;
+}
+
+// Commands are evenly drawn within a tenth of the limits for a file, whose machine may not bear all
+// of them, and within all of them for a system.
+static void prepare(rig *r, worker *workers, const char *plant)
+{
+    pf_error error = {PF_OK, ""};
+    load(r, plant);
+    must(pf_plant_create(&workers[0].plant, plant, &error), &error);
     for (int t = 0; t < THREADS; t++) {
         workers[t].r = r;
         workers[t].data = mj_makeData(r->shared->model);
+        workers[t].output = room((size_t)ROWS * (size_t)r->n_chan, sizeof(double));
+        workers[t].last = room((size_t)VARIANTS * (size_t)r->n_chan, sizeof(double));
         if (t > 0) {
             must(pf_plant_clone(workers[0].plant, &workers[t].plant, &error), &error);
         }
     }
     pf_rng rng;
-    pf_rng_init(&rng, pf__key_text(pf_key_root(0), s->name));
+    pf_rng_init(&rng, pf__key_text(pf_key_root(0), r->name));
     for (int k = 0; k < VARIANTS; k++) {
         pf_roll roll = pf_roll_default();
-        roll.key = pf_key_stream(0, s->name, (uint64_t)k, PF_PURPOSE_TASK, 0);
+        roll.key = pf_key_stream(0, r->name, (uint64_t)k, PF_PURPOSE_TASK, 0);
         must(pf_plant_roll(workers[0].plant, &roll, &(pf_trace){.start = r->start[k]}, &error),
              &error);
-        for (int i = 0; i < ROWS * s->nu; i++) {
-            double hi = r->shared->info.mechanisms[i % s->nu].hi;
-            r->command[k][i] = hi * (2 * pf_rng_uniform(&rng) - 1);
+        r->command[k] = room((size_t)ROWS * (size_t)r->n_mech, sizeof(double));
+        for (int i = 0; i < ROWS * r->n_mech; i++) {
+            const pf_mechanism *m = &r->shared->info.mechanisms[i % r->n_mech];
+            double share = r->shared->first > 0 ? .1 : 1, u = 2 * pf_rng_uniform(&rng) - 1;
+            r->command[k][i] = share * (r->shared->first > 0 && u < 0 ? -u * m->lo : u * m->hi);
         }
     }
+}
+
+// As a probe has them: one command for the whole trajectory.
+static void hold_commands(rig *r)
+{
+    for (int k = 0; k < VARIANTS; k++) {
+        for (int i = r->n_mech; i < ROWS * r->n_mech; i++) {
+            r->command[k][i] = r->command[k][i % r->n_mech];
+        }
+    }
+    snprintf(r->name + strlen(r->name), sizeof r->name - strlen(r->name), "_held");
 }
 
 static void print(const char *plant, const char *what, double value, const char *unit)
@@ -169,52 +232,72 @@ static void print(const char *plant, const char *what, double value, const char 
 static void compare(const rig *r, worker *workers)
 {
     timing ignored = {INFINITY, INFINITY};
-    double bits[VARIANTS][PF_MUJOCO_CHAN];
-    run(workers, true, &ignored);
-    memcpy(bits, workers[0].last, sizeof bits);
-    run(workers, false, &ignored);
-    if (memcmp(bits, workers[0].last, sizeof bits) != 0 ||
-        memcmp(bits, workers[1].last, sizeof bits) != 0) {
-        fprintf(stderr, "bench_mujoco: %s: roll and bare loop differ\n", r->system->name);
+    size_t size = sizeof(double) * (size_t)VARIANTS * (size_t)r->n_chan;
+    double *bits = room(1, size);
+    run(workers, SENSED, &ignored);
+    memcpy(bits, workers[0].last, size);
+    run(workers, ROLL, &ignored);
+    if (memcmp(bits, workers[0].last, size) != 0 || memcmp(bits, workers[1].last, size) != 0) {
+        fprintf(stderr, "bench_mujoco: %s: roll and bare loop differ\n", r->name);
         exit(1);
     }
+    free(bits);
 }
 
-static void measure(const pf_mujoco_system *s, int repeats)
+// Neighbouring turns of a bare loop and of rolls: their median ratio, and the best of each.
+static void race(const rig *r, worker *workers, way bare_way, int repeats)
 {
-    rig *r = calloc(1, sizeof *r);
-    worker *workers = calloc(THREADS, sizeof *workers);
-    if (!r || !workers) {
-        fprintf(stderr, "bench_mujoco: out of memory\n");
-        exit(1);
+    static const char *const names[] = {[BARE] = "bare", [SENSED] = "sensed"};
+    timing bare = {INFINITY, INFINITY}, roll = bare;
+    double *ratio = room((size_t)repeats, sizeof *ratio);
+    for (int i = 0; i < repeats; i++) {
+        double by_bare = run(workers, bare_way, &bare), by_roll = run(workers, ROLL, &roll);
+        ratio[i] = by_bare / by_roll;
     }
-    prepare(r, workers, s);
+    qsort(ratio, (size_t)repeats, sizeof *ratio, ascending);
+    double steps = (double)THREADS * r->rounds * VARIANTS * ROWS;
+    char what[32];
+    snprintf(what, sizeof what, "roll_over_%s", names[bare_way]);
+    print(r->name, what, ratio[repeats / 2], "median");
+    free(ratio);
+    snprintf(what, sizeof what, "roll_over_%s_cpu", names[bare_way]);
+    print(r->name, what, bare.cpu_s / roll.cpu_s, "best of each");
+    snprintf(what, sizeof what, "%s_2_threads", names[bare_way]);
+    print(r->name, what, steps / bare.wall_s, "steps/s");
+    snprintf(what, sizeof what, "%s_cpu", names[bare_way]);
+    print(r->name, what, 1e6 * bare.cpu_s / steps, "us/step");
+    print(r->name, "roll_2_threads", steps / roll.wall_s, "steps/s");
+    print(r->name, "roll_cpu", 1e6 * roll.cpu_s / steps, "us/step");
+}
+
+static void measure(const char *plant, int repeats)
+{
+    rig *r = room(1, sizeof *r);
+    worker *workers = room(THREADS, sizeof *workers);
+    prepare(r, workers, plant);
     r->rounds = 1;
     compare(r, workers);
     // blocks of about 20 ms, turn about, so that a slow minute of the machine hits both
-    timing bare = {INFINITY, INFINITY}, roll = bare;
-    for (run(workers, true, &bare); bare.cpu_s < .02 * THREADS; run(workers, true, &bare)) {
-        bare = roll;
+    timing once = {INFINITY, INFINITY};
+    for (run(workers, BARE, &once); once.cpu_s < .02 * THREADS; run(workers, BARE, &once)) {
+        once = (timing){INFINITY, INFINITY};
         r->rounds *= 2;
     }
-    double *ratio = calloc((size_t)repeats, sizeof *ratio);
-    for (int i = 0; ratio && i < repeats; i++) {
-        double by_bare = run(workers, true, &bare), by_roll = run(workers, false, &roll);
-        ratio[i] = by_bare / by_roll;
+    race(r, workers, BARE, repeats);
+    if (r->shared->senses) {
+        race(r, workers, SENSED, repeats);
+        hold_commands(r);
+        compare(r, workers);
+        race(r, workers, BARE, repeats);
     }
-    if (ratio) {
-        qsort(ratio, (size_t)repeats, sizeof *ratio, ascending);
-        print(s->name, "roll_over_bare", ratio[repeats / 2], "median");
-    }
-    free(ratio);
-    double steps = (double)THREADS * r->rounds * VARIANTS * ROWS;
-    print(s->name, "bare_2_threads", steps / bare.wall_s, "steps/s");
-    print(s->name, "roll_2_threads", steps / roll.wall_s, "steps/s");
-    print(s->name, "bare_cpu", 1e6 * bare.cpu_s / steps, "us/step");
-    print(s->name, "roll_cpu", 1e6 * roll.cpu_s / steps, "us/step");
     for (int t = 0; t < THREADS; t++) {
         mj_deleteData(workers[t].data);
         pf_plant_destroy(workers[t].plant);
+        free(workers[t].output);
+        free(workers[t].last);
+    }
+    for (int k = 0; k < VARIANTS; k++) {
+        free(r->command[k]);
     }
     pf__mujoco_release(r->shared);
     free(workers);
@@ -224,11 +307,11 @@ static void measure(const pf_mujoco_system *s, int repeats)
 int main(int argc, char **argv)
 {
     int repeats = argc > 1 && atoi(argv[1]) > 0 ? atoi(argv[1]) : 40;
-    for (int i = 0; i < pf__mujoco_count(); i++) {
-        const pf_mujoco_system *s = pf__mujoco_at(i);
-        if (argc < 3 || strcmp(argv[2], s->name) == 0) {
-            measure(s, repeats);
-        }
+    for (int i = 2; i < argc; i++) {
+        measure(argv[i], repeats);
+    }
+    for (int i = 0; i < pf__mujoco_count() && argc < 3; i++) {
+        measure(pf__mujoco_at(i)->name, repeats);
     }
     return 0;
 }

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # build.sh PRESET [TARGET...]: configures if needed and builds, quietly unless something fails.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # check.sh [all]: what `make check` does, and with `all` what `make check-all` adds. Steps run side by
 # side, one per processor (LANES=N: N). ONLY=WORD runs those whose name contains it. Each ends with
 # "N passed, N failed"; the sums close it.
@@ -114,6 +116,7 @@ if [ "${1:-}" = all ]; then
     step "paper scale" paper_scale
     step "pages in a browser" after scripts/check_browser.sh
     step "notebook" after scripts/check_notebook.sh
+    step "machines of other people" after scripts/check_machines.sh
 else
     step "fuzz, 2 s each" scripts/fuzz.sh 2
     step "core and bad input (asan)" tests asan --asan # the core and what reads foreign bytes

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # check_browser.sh: makes sheets and reports and looks at them in Debian's Chromium: no request, no
 # message, the certificate's numbers, accessibility (axe), light and dark, a phone, A4. Installs what
 # it needs: chromium, and a Python environment in build/browser. Last line: N passed, N failed.

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # Relative links in the documents lead somewhere, files that CONTRIBUTING.md and the documents name
 # exist, and CITATION.cff has the version of the header. Last line: N passed, N failed.
 set -u

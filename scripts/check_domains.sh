@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # check_domains.sh [smoke]: the simulators of power grid, driving and supply chain. Tests of their
 # plants, and every suite at the quick profile; the program has to find them by itself. Installs what
 # it needs as `make domains` does. smoke: one suite where they are installed, and what is said where

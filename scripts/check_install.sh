@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # Installs into a fresh folder and builds consumers from it, by CMake and by pkg-config, static and
 # shared; a wrong version must fail; every public header compiles alone in C and in C++; MuJoCo is
 # found where it was installed. Last line: N passed, ...

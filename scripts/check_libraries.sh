@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # check_libraries.sh BUILD_DIR: what the shared libraries of a build export is what include/preflight
 # declares, their names carry the version, and no number depends on the locale. Last line: N passed, N
 # failed.

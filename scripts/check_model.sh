@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # Model files against the safetensors package and NumPy (scripts/check_model.py), in the pinned
 # environment build/venv. Last line: N passed, N failed.
 set -u

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # Runs examples/notebook.ipynb in Jupyter's own kernel: no cell fails, tables and pictures come out
 # (scripts/check_notebook.py). Installs the kernel into build/notebook. Last line: N passed, N failed.
 set -u

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # docs/paper.md maps the paper to the code: every label of data/paper_labels.csv has a row with at least
 # one function, suite or test (or "not computed"), every function named is defined in the file beside
 # it, every suite exists and every suite is on the page; labels in comments of the code are the

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # The program as a person meets it: the bare build on a machine without any library, the examples of
 # every --help, an exec: plant in Python; and the speed programs. Last line: N passed, N failed.
 set -u

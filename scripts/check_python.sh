@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # The Python package: builds its wheel, installs it into a folder of its own and runs its tests
 # (bits, bridge, faults, leaks, threads, examples) against the program. Last line: N passed, N failed.
 set -u

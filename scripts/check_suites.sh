@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # check_suites.sh [all]: every suite of Gymnasium's systems at the quick profile: classic control;
 # those of Box2D on compact plants; MuJoCo on one of its systems, models and kits shared, and a run
 # that is killed and goes on ends with the rows of one that was not. With `all` those of MuJoCo on all

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # check_threads.sh [PRESET]: every command that starts threads, under ThreadSanitizer, with one thread and with
 # four: no race, and the same bytes. Ends with "N passed, N failed".
 set -u

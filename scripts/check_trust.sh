@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # Signed files and the programs that files name, with OpenSSH's own ssh-keygen (docs/trust.md). Last line: N
 # passed, N failed.
 set -u
@@ -48,6 +50,22 @@ ok $? "a signed kit gives a certificate"
 ok $? "an unsigned audit does not count"
 sign k.kit.audit.json && "$program" check k.kit --trust signers | grep -q 'This kit was audited'
 ok $? "a signed audit counts"
+# nor is it gone on from: its rows may be anybody's
+cp k.kit.audit.json good.json
+sed -i 's/"alarm":[0-9]*/"alarm":0/' k.kit.audit.json && cp k.kit.audit.json edited.json
+refused 'is not what alice@example.com signed' "audit takes no rows of an edited audit" "$program" audit k.kit --sessions 1 --trust signers --progress none
+rm k.kit.audit.json.sig
+refused 'k.kit.audit.json: is not signed' "audit takes no rows of an unsigned audit" "$program" audit k.kit --sessions 1 --trust signers --progress none
+cmp -s k.kit.audit.json edited.json
+ok $? "which stays as it is"
+"$program" kit report k.kit -o page.html --trust signers >out 2>&1 && grep -q 'This kit was not audited' page.html
+ok $? "kit report does not show an unsigned audit"
+"$program" audit k.kit --sessions 1 --trust signers --progress none --replace >out 2>&1; cmp -s k.kit.audit.json good.json
+ok $? "--replace begins again without it"
+sign k.kit.audit.json && "$program" audit k.kit --sessions 1 --trust signers --progress none >out 2>&1 && cmp -s k.kit.audit.json good.json
+ok $? "a signed audit is gone on from"
+"$program" kit report k.kit -o page.html --trust signers >out 2>&1 && grep -q 'entries of the catalogue are done' page.html
+ok $? "kit report shows a signed audit"
 # one byte of a name, sealed again: the checksum is right
 python3 - <<'P'
 import hashlib
@@ -64,11 +82,14 @@ refused 'is not what alice@example.com signed for preflight' "an edited kit" "$p
 sign k.kit preflight bob
 refused 'by nobody that signers allows' "another signer" "$program" check k.kit --trust signers
 sign k.kit file
-refused 'signed for something else' "another namespace" "$program" check k.kit --trust signers
+refused 'allowed for something else' "another namespace" "$program" check k.kit --trust signers
 echo garbage >k.kit.sig
 refused 'by nobody that signers allows' "a signature that is none" "$program" check k.kit --trust signers
 sign k.kit
-refused 'is no file of allowed signers' "no file of signers" "$program" check k.kit --trust nothere
+cp k.kit.sig kept.sig && truncate -s 100M k.kit.sig
+refused 'is no signature of OpenSSH' "a signature of 100 MB, at once" "$program" check k.kit --trust signers
+mv kept.sig k.kit.sig
+refused 'is no plain file' "no file of signers" "$program" check k.kit --trust nothere
 refused 'install OpenSSH' "no ssh-keygen" env PATH=/nonexistent "$program" check k.kit --trust signers
 echo "alice@example.com namespaces=\"git\" $(cut -d' ' -f1,2 alice.pub)" >git_only
 refused 'is not what\|by nobody' "a signer for other namespaces" "$program" check k.kit --trust git_only
@@ -76,6 +97,18 @@ refused 'is not what\|by nobody' "a signer for other namespaces" "$program" chec
 mkdir 'a;touch x' && cp k.kit 'a;touch x/$(touch y).kit' && sign 'a;touch x/$(touch y).kit'
 "$program" kit show 'a;touch x/$(touch y).kit' --trust signers >/dev/null && [ ! -e x ] && [ ! -e y ]
 ok $? "names are arguments, not shell text"
+
+# a parent that does not care for its children: an exit status that nobody knows is no success
+refused 'is not what alice@example.com signed' "SIGCHLD ignored" env --ignore-signal=CHLD "$program" kit show edited.kit --trust signers
+
+# a wait for somebody else ends on a signal (timeout: 124, and 137 where it must kill)
+mkdir slow && printf '#!/bin/sh\nsleep 100\n' >slow/ssh-keygen && chmod +x slow/ssh-keygen && mkfifo pipe
+PATH=$work/slow:$PATH timeout -k 4 .5 "$program" check k.kit --trust signers >out 2>&1
+[ $? = 124 ] && grep -q interrupted out
+ok $? "SIGTERM ends a wait for ssh-keygen"
+timeout -k 4 .5 "$program" check pipe >out 2>&1
+[ $? = 124 ] && grep -q interrupted out
+ok $? "SIGTERM ends a wait for who writes a kit into a pipe"
 
 # journals, certificates, models
 refused 'j: is not signed' "an unsigned journal" "$program" replay j --trust signers
@@ -85,6 +118,10 @@ for command in "replay j" "explain j"; do
     "$program" $command --trust signers >/dev/null
     ok $? "$command of a signed journal"
 done
+"$program" serve k.kit --journal half --trust signers </dev/null
+refused 'half: is not signed' "serve does not go on from an unsigned journal" "$program" serve k.kit --resume half --trust signers </dev/null
+sign half && "$program" serve k.kit --resume half --trust signers </dev/null 2>/dev/null
+ok $? "serve goes on from a signed journal"
 sed -i 's/"seed"/"seeD"/' j
 refused 'j: is not what' "an edited journal" "$program" explain j --trust signers
 "$program" train dc_servo -o m --profile quick --progress none >/dev/null 2>&1

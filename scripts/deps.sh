@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # deps.sh [system|python]: installs what the full build and the tests use, where that is possible:
 # Debian packages (system), and a pinned Python environment in build/venv (python). Quick and silent
 # when all is present; one line and on without it when the machine is offline, not Debian or not ours.

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # domains.sh [DIR]: installs Grid2Op, highway-env and gym-invmgmt, as pinned, with our Python package
 # into an environment of their own, since their versions and those of build/venv do not go together.
 # DIR is build/domains, where a program of this tree looks, or another folder; every program looks

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # fuzz.sh SECONDS: every fuzz target on its corpus and then for SECONDS on new inputs, a small reader
 # for half as long. Findings are left in build/fuzz/findings. Last line: N passed, N failed.
 set -u

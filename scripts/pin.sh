@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # pin.sh [FILE.in...]: writes beside every list of Python packages (scripts/requirements*.in,
 # perf/requirements.in) a .txt with the versions of all that they need and the hashes of their files,
 # which is what is installed (pip install --require-hashes). Needs pip-compile of the package pip-tools.
@@ -17,7 +19,7 @@ for list in "$@"; do
         sed -i "1i # from $(basename "$list") by scripts/pin.sh: pip install --require-hashes -r $file" "$file"
     fi
     awk -v file="$file" '
-        /^#/ { next }
+        /^#/ || /^$/ { next }
         /^[a-zA-Z0-9_.-]+==[a-zA-Z0-9_.+-]+ *\\?$/ {
             if (FILENAME != file) { wanted[$1]; next }
             if (name && !hashes) bad = bad " " name

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # One hash of whole runs (calibrate, check, certificate, journal), equal for gcc and clang, dev and
 # release, 1 and 2 threads on this machine. Last line: N passed, N failed.
 set -u

@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 """Turns terminal text on standard input into an SVG picture on standard output.
 
     preflight check attitude.kit --fault 3:0.35 --seed 7 |

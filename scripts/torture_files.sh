@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # torture_files.sh [short|full]: every kind of file that the program writes, with each call that writes
 # it failing in turn, from a full disk on (full), alone (once), with a kill at it (kill), with a kill
-# at a random moment (time), and with each allocation failing (memory). Each time:
+# at a random moment (time), with each allocation failing alone (memory), and from one on (dry). Each time:
 #   - a command that fails says so with its exit status and a message that names the file;
 #   - what stands under the name of an output is the whole new file or what was there before;
 #   - a command that says it succeeded has written the file that an undisturbed one writes;
 #   - after a kill the same command ends as if nothing had been, and leaves no temporary file.
-# full: every call (of more than 200: 200 of them), 150 allocations spread over all, 20 moments;
+# full: every call (of more than 200: 200 of them), 150 allocations spread over all, dry from 10 of them on,
+# 20 moments;
 # short: one or two of each. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -22,7 +23,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 passed=0 failed=0
-declare -A tries=([full]=0 [once]=0 [kill]=0 [time]=0 [memory]=0)
+declare -A tries=([full]=0 [once]=0 [kill]=0 [time]=0 [memory]=0 [dry]=0)
 RANDOM=1
 
 # --- what is written: command, outputs that appear whole, in the folder `at`
@@ -106,6 +107,8 @@ run() { # run [VARIABLE=VALUE...]: the command of this kind
     timeout 300 env "$@" "$program" ${command[$kind]} </dev/null >out 2>err
 }
 
+is_memory() { [ "$how" = memory ] || [ "$how" = dry ]; }
+
 # an audit is written after every entry and goes on from there
 is_new() { cmp -s "at/$1" "ref/$kind/$1"; }
 is_old() { if [ -n "$old" ]; then [ "$(cat "at/$1" 2>/dev/null)" = old ]; else [ ! -e "at/$1" ]; fi; }
@@ -153,12 +156,12 @@ try() { # try KIND HOW N
     137) [ "$how" = kill ] || [ "$how" = time ] || bad "it was killed" ;;
     124) bad "it hangs" ;;
     1 | 3 | 4) grep -q . err || bad "it fails without a word"
-        [ "$how" = memory ] || grep -q 'at/' err || bad "no message names the file" ;;
+        is_memory || grep -q 'at/' err || bad "no message names the file" ;;
     *) bad "it ends with $status" ;;
     esac
     [ "$how" = kill ] || [ "$how" = time ] || [ -z "$(find at -name '*.tmp')" ] || bad "$(find at -name '*.tmp') is left"
     # whatever happened, the same command then ends well
-    if [ $status != 0 ] && [ "$how" != memory ]; then check_again; fi
+    if [ $status != 0 ] && ! is_memory; then check_again; fi
     tries[$how]=$((tries[$how] + 1))
     if [ $good = 1 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 }
@@ -194,11 +197,14 @@ for kind in $kinds; do
     else try "$kind" time $((RANDOM % 50)); fi
     # allocations: first those of a small number each, then spread over all of them
     kind=$kind how=reference
-    case $kind in part | check | explain) continue ;; esac # the latter: torture_alloc.sh
+    case $kind in part | check | explain) continue ;; esac # the latter two: torture_journal.sh
     reference memory
     if [ $full = 1 ]; then step=$((calls / 150 + 1)); else step=$((calls / 2 + 1)); fi
     for at in $(seq $((RANDOM % step + 1)) $step "$calls"); do try "$kind" memory "$at"; done
+    dry=1
+    if [ $full = 1 ]; then dry=10; fi
+    for _ in $(seq 1 $dry); do try "$kind" dry $(((RANDOM * 32768 + RANDOM) % calls + 1)); done
 done
-for how in full once kill time memory; do echo "$how: ${tries[$how]} tries"; done
+for how in full once kill time memory dry; do echo "$how: ${tries[$how]} tries"; done
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-FileCopyrightText: The preflight authors
+# SPDX-License-Identifier: Apache-2.0
 # torture_kits.sh [short|full]: no kit with an edited field says go for a dead actuator. Calibrates kits, edits
 # every field of each in one place at a time, seals them again, and checks machines without each actuator in
 # turn (tests/torture/kits.c). full: more kits and elements, minutes each. Last line: N passed, N failed.
@@ -14,7 +16,7 @@ torture() { # torture KIT PLANT EACH [OPTIONS]: EACH elements of each field
     local line
     echo "== $*"
     "$torture" "$work/$1.kit" "${@:2}" >"$work/$1.txt" || true
-    grep -E '^ *go:|^[0-9]+ edits' "$work/$1.txt"
+    grep -E '^ *(go|broke):|^[0-9]+ edits|are lost' "$work/$1.txt"
     line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$work/$1.txt" || echo "0 passed, 1 failed")
     passed=$((passed + $(sed -E 's/^([0-9]+) passed.*/\1/' <<<"$line")))
     failed=$((failed + $(sed -E 's/^[0-9]+ passed, ([0-9]+) failed.*/\1/' <<<"$line")))
@@ -30,6 +32,7 @@ if [ "${1:-}" = full ]; then
         make_kit $plant $plant
         torture $plant $plant 6 --list
     done
+    torture dc_servo dc_servo 4 --accept --list
     make_kit many attitude --faults many
     torture many attitude 4 --list
     "$program" train dc_servo -o "$work/servo.model" --profile quick --progress none >/dev/null 2>&1

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # torture_serve.sh [short|full]: one server answers 4,000 or 1,000,000 requests of clients that send garbage
 # between the requests of a session, leave in its midst, knock while another is served and take no replies;
-# another server has a plant that dies (tests/torture/serve.py). Last line: N passed, N failed.
+# another server drops clients that stay and take none, and another has a plant that dies
+# (tests/torture/serve.py). Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 scripts/build.sh release preflight_cli || { echo "0 passed, 1 failed"; exit 1; }

@@ -438,7 +438,7 @@ static void check_figure(const pf_report *report)
     PF_CASE("Figures, with and without gnuplot");
     char folder[256], path[300], before[4096];
     pf_error error = {PF_OK, ""};
-    pf_figure figure = {PF_SOURCE "/suites/figures", "bars", report->suite};
+    pf_figure figure = {PF_SOURCE "/suites/figures", "bars", report->suite, NULL};
     snprintf(folder, sizeof folder, "%s/figure", pf_scratch_dir());
     snprintf(before, sizeof before, "%s", getenv("PATH") ? getenv("PATH") : "");
     setenv("PATH", "/nonexistent", 1);

@@ -327,10 +327,29 @@ static void check_detail(void)
     close_bench(&b);
 }
 
+// Whether nothing is taken over, and nothing is known of what would be lost.
+static bool takes_nothing(const char *text, size_t size, const pf_audit *audit, bench *b,
+                          pf_status status)
+{
+    pf_error error = {PF_OK, ""};
+    bool known[16] = {false};
+    char what[200];
+    int n = -1;
+    return CHECK(pf__audit_resume(text, size, audit, known, b->results, &n, &error) == status) &&
+           CHECK(n == 0) && CHECK((error.text[0] != 0) == (status != PF_OK)) &&
+           CHECK(status == PF_OK ||
+                 pf__audit_would_lose(text, size, audit, what, sizeof what, &error) == status);
+}
+
+static void *no_memory(size_t size)
+{
+    (void)size;
+    return NULL;
+}
+
 static void check_stop(void)
 {
     bench whole, cut;
-    char path[200];
     pf_error error = {PF_OK, ""};
     open_bench(&whole, "dc_servo", short_catalogue, 4, 1);
     open_bench(&cut, "dc_servo", short_catalogue, 4, 1);
@@ -341,29 +360,33 @@ static void check_stop(void)
     CHECK(cut.done == 3 && cut.known[2] && !cut.known[3]);
     char *part = json_of(&cut);
     CHECK(strlen(part) < strlen(all));
-    snprintf(path, sizeof path, "%s/stopped.audit.json", pf_scratch_dir());
-    CHECK(pf__file_write(path, part, strlen(part), &error) == PF_OK);
+    size_t size = strlen(part);
     close_bench(&cut);
     open_bench(&cut, "dc_servo", short_catalogue, 4, 1);
     int n = 0;
-    CHECK(pf__audit_resume(path, &cut.audit, cut.known, cut.results, &n, &error) == PF_OK);
+    CHECK(pf__audit_resume(part, size, &cut.audit, cut.known, cut.results, &n, &error) == PF_OK);
     CHECK(n == 3);
     CHECK(run(&cut) == PF_OK && cut.done == cut.catalogue.n - 3);
     char *again = json_of(&cut);
     CHECK_STR(again, all);
     PF_CASE("an audit of another question is not gone on with");
-    bool known[16] = {false};
     pf_audit other = cut.audit;
     other.seed = 4;
-    CHECK(pf__audit_resume(path, &other, known, cut.results, &n, &error) == PF_OK && n == 0);
+    CHECK(takes_nothing(part, size, &other, &cut, PF_OK));
     other = cut.audit;
     other.sessions = 5;
-    CHECK(pf__audit_resume(path, &other, known, cut.results, &n, &error) == PF_OK && n == 0);
+    CHECK(takes_nothing(part, size, &other, &cut, PF_OK));
     other = cut.audit;
     other.kit = &field_kit_of("dc_servo", "alarm_trials=60")->kit;
-    CHECK(pf__audit_resume(path, &other, known, cut.results, &n, &error) == PF_OK && n == 0);
-    CHECK(pf__file_write(path, "{\"format\":", 10, &error) == PF_OK);
-    CHECK(pf__audit_resume(path, &cut.audit, known, cut.results, &n, &error) == PF_OK && n == 0);
+    CHECK(takes_nothing(part, size, &other, &cut, PF_OK));
+    PF_CASE("only where there is no audit at all is there none: a damaged one is an error");
+    CHECK(takes_nothing(NULL, 0, &cut.audit, &cut, PF_OK));
+    CHECK(takes_nothing(part, size / 2, &cut.audit, &cut, PF_ERR_FORMAT));
+    CHECK(takes_nothing("", 0, &cut.audit, &cut, PF_ERR_FORMAT));
+    PF_CASE("nor is memory that is short");
+    json_set_alloc_funcs(no_memory, free);
+    CHECK(takes_nothing(part, size, &cut.audit, &cut, PF_ERR_MEMORY));
+    json_set_alloc_funcs(malloc, free);
     free(all);
     free(part);
     free(again);
@@ -547,6 +570,25 @@ static void check_replace(const char *folder)
         CHECK(program(command, calls[i].status, calls[i].part));
         CHECK(audited(folder, "servo.kit") == calls[i].sessions);
     }
+    PF_CASE("program: an audit that is damaged or cannot be read is not begun again unasked");
+    char *kept = program_text(folder, "servo.kit.audit.json");
+    CHECK(pf__file_write(path, kept, strlen(kept) / 2, NULL) == PF_OK);
+    CHECK(program_in(folder, "audit @/servo.kit --catalogue @/two.yaml --sessions 3", 3,
+                     "is no audit, or a damaged one"));
+    char *damaged = program_text(folder, "servo.kit.audit.json");
+    CHECK(strlen(damaged) == strlen(kept) / 2);
+    CHECK(program_in(folder, "audit @/servo.kit --catalogue @/two.yaml --sessions 3 --replace", 0,
+                     "2 of 2 entries"));
+    CHECK(program_in(folder, "--version; truncate -s 70M @/servo.kit.audit.json", 0, ""));
+    CHECK(program_in(folder, "audit @/servo.kit --catalogue @/two.yaml --sessions 3", 3,
+                     "servo.kit.audit.json: larger than"));
+    CHECK(program_in(folder, "kit report @/servo.kit -o @/page.html", 3, "larger than"));
+    CHECK(program_in(folder, "--version; : >@/empty.json", 0, ""));
+    CHECK(program_in(folder,
+                     "audit @/servo.kit --catalogue @/two.yaml --sessions 3 -o @/empty.json", 0,
+                     "2 of 2 entries"));
+    free(kept);
+    free(damaged);
     CHECK(remove(path) == 0);
 }
 

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "calibrate/doctor.h"
+#include "calibrate/source.h"
 #include "core/rng.h"
 #include "program.h"
 
@@ -13,9 +14,10 @@
 
 // A machine whose every flaw is known: two leaking sums, each driven by its own mechanism.
 typedef struct machine {
-    double unseeded;   // size of a draw that no seed decides
-    double left;       // share of the last trajectory that is left over
-    double rounding;   // relative error that changes from one trajectory to the next
+    double unseeded; // size of a draw that no seed decides
+    double left;     // share of the last trajectory that is left over
+    double rounding; // relative error of every second trajectory, or of every `seldom`-th
+    int seldom;
     double forgotten;  // what the start that it tells does not hold
     double dead, most; // commands within `dead` do nothing, none does more than `most`
     double noise;      // of what is read
@@ -66,7 +68,7 @@ static int roll(void *self, uint64_t seed, const double *start, int n_start, con
         }
         x[0] += m->live * gains[1];
         for (int c = 0; c < N_CHAN; c++) {
-            double read = x[c] * (1 + m->rounding * (m->n % 2));
+            double read = x[c] * (1 + m->rounding * (m->n % (m->seldom ? m->seldom : 2) == 1));
             output[r * N_CHAN + c] = read + (noise ? m->noise * pf_rng_normal(&rng) : 0);
         }
     }
@@ -202,6 +204,29 @@ static void check_tolerance(void)
     }
 }
 
+// One trajectory in seven is rounded differently, wherever it comes: no loss shows by that.
+static void check_seldom(void)
+{
+    PF_CASE("what rounds differently now and then is no loss that shows");
+    for (int i = 0; i < 7; i++) {
+        machine m = sound();
+        m.rounding = 3e-13;
+        m.seldom = 7;
+        m.n = i;
+        pf_plant *plant = NULL;
+        pf_plan plan = {0};
+        pf_error error = {PF_OK, ""};
+        double tolerance = 0;
+        CHECK(pf_plant_from_function(&plant, "sums", hello, roll, &m, &error) == PF_OK);
+        CHECK(pf__plan_from_config(&plan, pf_plant_get_info(plant), "c", "", 0, NULL, 0, &error) ==
+              PF_OK);
+        CHECK(pf__contract_check(&plan, plant, false, NULL, &tolerance, &error) == PF_OK);
+        CHECK(tolerance < 1e-11);
+        pf__plan_free(&plan);
+        pf_plant_destroy(plant);
+    }
+}
+
 static void check_flaws(void)
 {
     pf_doctor d;
@@ -220,6 +245,18 @@ static void check_flaws(void)
     CHECK(examine(&m, "", &d, &error));
     CHECK(pf__doctor_saturates(&d, 2) && pf__doctor_amplitude(&d, 2) == .5);
     CHECK_NEAR(d.sweep[2 * PF_SWEEP + PF_SWEEP_PROBE + 1], .5, 1e-9);
+    CHECK(pf__doctor_longer(&d, 2) == 1);
+    pf__doctor_free(&d);
+    PF_CASE("a probe that shows too little is made stronger, or longer where that does not help");
+    m.noise = 1;
+    CHECK(examine(&m, "", &d, &error));
+    CHECK(d.apart[2] < PF_GOOD_APART);
+    CHECK(pf__doctor_amplitude(&d, 2) == 1 && pf__doctor_longer(&d, 2) == 4);
+    pf__doctor_free(&d);
+    m.most = 1e9;
+    CHECK(examine(&m, "", &d, &error));
+    CHECK(d.apart[2] < PF_GOOD_APART);
+    CHECK(pf__doctor_amplitude(&d, 2) == 2 && pf__doctor_longer(&d, 2) == 1);
     pf__doctor_free(&d);
 
     PF_CASE("a loss that is not dormant");
@@ -275,6 +312,7 @@ void test_doctor(void)
     check_sound();
     check_repeats();
     check_tolerance();
+    check_seldom();
     check_flaws();
     check_program();
 }

@@ -136,7 +136,7 @@ static void check_templates(void)
         snprintf(label, sizeof label, "Names that are commands, template %s", templates[i]);
         PF_CASE(label);
         snprintf(folder, sizeof folder, "%s/figure-%s", pf_scratch_dir(), templates[i]);
-        pf_figure figure = {PF_SOURCE "/suites/figures", templates[i], HOSTILE};
+        pf_figure figure = {PF_SOURCE "/suites/figures", templates[i], HOSTILE, NULL};
         pf_status status = pf__figure_write(&report, &figure, folder, &error);
         if (status == PF_ERR_UNSUPPORTED) {
             pf_skip("gnuplot is not installed");
@@ -154,11 +154,11 @@ static void check_templates(void)
     PF_CASE("A template that is not there, or elsewhere");
     static const char *const bad[] = {"nosuch", "../figures/bars", "`touch ran`"};
     for (size_t i = 0; i < COUNT(bad); i++) {
-        pf_figure figure = {PF_SOURCE "/suites/figures", bad[i], HOSTILE};
+        pf_figure figure = {PF_SOURCE "/suites/figures", bad[i], HOSTILE, NULL};
         CHECK(pf__figure_write(&report, &figure, folder, &error) == PF_ERR_FILE);
         CHECK_CONTAINS(error.text, "there is no template");
     }
-    pf_figure figure = {PF_SOURCE "/suites/figures", "bars", "../up"};
+    pf_figure figure = {PF_SOURCE "/suites/figures", "bars", "../up", NULL};
     CHECK(pf__figure_write(&report, &figure, folder, &error) == PF_ERR_FORMAT);
     pf__entries_free(&all);
 }

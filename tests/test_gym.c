@@ -129,7 +129,8 @@ static void test_interpreter(void)
     PF_CASE("an interpreter that is not there");
     setenv("PREFLIGHT_PYTHON", "/nonexistent/python", 1);
     CHECK(pf_plant_create(&plant, "gym:Rig-v0", &error) == PF_ERR_PLANT);
-    CHECK_CONTAINS(error.text, "gym:Rig-v0: the process exited with status 127 (command not found)");
+    CHECK_CONTAINS(error.text,
+                   "gym:Rig-v0: the process exited with status 127 (command not found)");
     CHECK_CONTAINS(error.text, "set PREFLIGHT_PYTHON");
 
     PF_CASE("what is missing is the answer to the hello");
@@ -237,6 +238,56 @@ static void test_folder(void)
     CHECK(access("ran", F_OK) != 0);
 }
 
+// Modules of the names that the worker imports, in the current folder.
+static void put_modules(const char *folder)
+{
+    static const char *const names[] = {
+        "preflight/__init__", "preflight/worker", "json", "orjson", "numpy", "gymnasium", "mine"};
+    char path[400];
+    snprintf(path, sizeof path, "%s/preflight", folder);
+    CHECK(mkdir(folder, 0777) == 0 && mkdir(path, 0777) == 0);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s.py", folder, names[i]);
+        FILE *file = fopen(path, "w");
+        if (CHECK(file != NULL)) {
+            fputs("open('was-run', 'w').close()\n", file);
+            fclose(file);
+        }
+    }
+}
+
+// Whether something of the current folder is run for a plant of that name.
+static bool runs_here(const char *name)
+{
+    pf_plant *plant = NULL;
+    pf_error error = {PF_OK, ""};
+    remove("was-run");
+    pf_plant_create(&plant, name, &error);
+    pf_plant_destroy(plant);
+    return access("was-run", F_OK) == 0;
+}
+
+static void test_current_folder(void)
+{
+    char was[400], folder[300];
+    snprintf(folder, sizeof folder, "%s/somebody's", pf_scratch_dir());
+    put_modules(folder);
+    if (!CHECK(getcwd(was, sizeof was) != NULL) || !CHECK(chdir(folder) == 0)) {
+        return;
+    }
+    PF_CASE("the current folder is not looked into for modules of a plain id");
+    setenv("PREFLIGHT_PYTHON", "python3", 1);
+    CHECK(!runs_here("gym:CartPole-v1"));
+    CHECK(!runs_here("grid2op"));
+    setenv("PYTHONPATH", ":.", 1);
+    CHECK(!runs_here("gym:CartPole-v1"));
+    unsetenv("PYTHONPATH");
+    PF_CASE("but for those of an id that names a module");
+    CHECK(runs_here("gym:mine:CartPole-v1"));
+    unsetenv("PREFLIGHT_PYTHON");
+    CHECK(chdir(was) == 0);
+}
+
 void test_gym(void)
 {
     test_suggestions();
@@ -245,4 +296,5 @@ void test_gym(void)
     test_interpreter();
     test_places();
     test_folder();
+    test_current_folder();
 }

@@ -5,7 +5,9 @@
 #include "core/rng.h"
 
 #include "host/arena.h"
+#include "host/child.h"
 #include "host/file.h"
+#include "host/gnuplot.h"
 #include "host/parallel.h"
 #include "host/text.h"
 #include "preflight/base.h"
@@ -21,6 +23,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <time.h>
 
 // --- numbers and text
@@ -240,6 +243,113 @@ static void test_read(const char *folder)
     free(big);
 }
 
+// --- waits that a signal ends
+
+static volatile int stopped;
+
+static void on_alarm(int number)
+{
+    stopped = number;
+}
+
+// Raises the flag soon. The limit below is no test of speed.
+enum { PATIENCE_S = 5 };
+static void stop_soon(void)
+{
+    stopped = 0;
+    setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {.tv_usec = 100000}}, NULL);
+}
+
+static void test_pipe(const char *folder)
+{
+    char path[256];
+    pf_error error = {PF_OK, ""};
+    void *data = NULL;
+    size_t n = 0;
+    snprintf(path, sizeof path, "%s/pipe", folder);
+    CHECK(mkfifo(path, 0600) == 0);
+    PF_CASE("file: a wait for who writes into a pipe ends when it is told to stop");
+    double began = pf__seconds();
+    stop_soon();
+    CHECK(pf__file_read_until(path, 100, &stopped, &data, &n, &error) == PF_ERR_INTERRUPTED);
+    CHECK(!data && pf__seconds() - began < PATIENCE_S);
+    PF_CASE("file: a pipe is read to its end");
+    stopped = 0;
+    char command[400];
+    snprintf(command, sizeof command, "(sleep .2; echo one; sleep .2; echo two) >%s &", path);
+    CHECK(system(command) == 0);
+    CHECK(pf__file_read_until(path, 100, &stopped, &data, &n, &error) == PF_OK);
+    CHECK_STR((char *)data, "one\ntwo\n");
+    free(data);
+}
+
+static int run_child(const char *script, const char *folder, const char *input, pf_text *output)
+{
+    const char *const arguments[] = {"sh", "-c", script, NULL};
+    pf_child child = {.arguments = arguments,
+                      .folder = folder,
+                      .input = input,
+                      .n_input = input ? strlen(input) : 0,
+                      .quiet = true,
+                      .stop = &stopped};
+    pf__text_clear(output);
+    return pf__child_run(&child, output);
+}
+
+static void test_child(const char *folder)
+{
+    pf_text output = {0};
+    enum { MUCH = 1000000 };
+    char *much = calloc(1, MUCH + 1);
+    memset(much, 'x', MUCH);
+    stopped = 0;
+    PF_CASE("child: input, output, folder and exit status");
+    CHECK(run_child("pwd; echo error >&2; exit 3", folder, NULL, &output) == 3);
+    CHECK_CONTAINS(output.data, "/host\n");
+    CHECK(!strstr(output.data, "error"));
+    CHECK(run_child("cat; echo", NULL, much, &output) == 0 && output.size == MUCH + 1);
+    CHECK(memcmp(output.data, much, MUCH) == 0);
+    PF_CASE("child: one that does not read");
+    CHECK(run_child("exec <&-; echo done", NULL, much, &output) == 0);
+    CHECK_STR(output.data, "done\n");
+    PF_CASE("child: no exit status is not success");
+    CHECK(run_child("kill -9 $$", NULL, NULL, &output) == PF_CHILD_FAILED);
+    CHECK(run_child("exit 127", NULL, NULL, &output) == PF_CHILD_MISSING);
+    CHECK(run_child("exit 0", "/nonexistent", NULL, &output) == PF_CHILD_MISSING);
+    signal(SIGCHLD, SIG_IGN);
+    CHECK(run_child("exit 1", NULL, NULL, &output) == PF_CHILD_FAILED);
+    signal(SIGCHLD, SIG_DFL);
+    PF_CASE("child: one that hangs is killed when we are told to stop, with all that it started");
+    static const char *const hang[] = {"sleep 100 & sleep 100", "exec >&- <&-; sleep 100"};
+    for (int i = 0; i < 2; i++) {
+        double began = pf__seconds();
+        stop_soon();
+        CHECK(run_child(hang[i], NULL, much, &output) == PF_CHILD_STOPPED);
+        CHECK(pf__seconds() - began < PATIENCE_S);
+    }
+    free(much);
+    pf__text_free(&output);
+}
+
+static void test_gnuplot(const char *folder)
+{
+    char program[256], before[4096];
+    static const char hangs[] = "#!/bin/sh\nsleep 100\n";
+    pf_error error = {PF_OK, ""};
+    snprintf(before, sizeof before, "%s", getenv("PATH") ? getenv("PATH") : "");
+    snprintf(program, sizeof program, "%s/gnuplot", folder);
+    CHECK(pf__file_write(program, hangs, sizeof hangs - 1, &error) == PF_OK);
+    CHECK(chmod(program, 0700) == 0);
+    snprintf(program, sizeof program, "%s:/usr/bin:/bin", folder);
+    setenv("PATH", program, 1);
+    PF_CASE("gnuplot: one that hangs");
+    double began = pf__seconds();
+    stop_soon();
+    CHECK(pf__gnuplot(folder, "x.gp", "x.svg", &stopped, &error) == PF_ERR_INTERRUPTED);
+    CHECK(pf__seconds() - began < PATIENCE_S);
+    setenv("PATH", before, 1);
+}
+
 // --- threads
 
 typedef struct work {
@@ -386,6 +496,12 @@ void test_host(void)
     CHECK(mkdir(folder, 0777) == 0);
     test_write(folder);
     test_read(folder);
+    struct sigaction alarm_action = {.sa_handler = on_alarm};
+    sigaction(SIGALRM, &alarm_action, NULL);
+    test_pipe(folder);
+    test_child(folder);
+    test_gnuplot(folder);
+    signal(SIGALRM, SIG_DFL);
     test_parallel();
     test_arena();
 }

@@ -34,6 +34,8 @@ static void check_inputs(void)
         {"check @/a.kit --report @/a.kit.audit.json", "would overwrite the audit of the kit"},
         {"check @/a.kit --journal @/a.kit.audit.json", "would overwrite the audit of the kit"},
         {"check @/a.kit --certificate @/a.kit", "would overwrite the kit"},
+        {"check @/a.kit --trust @/signers --report @/signers", "overwrite the allowed signers"},
+        {"check @/a.kit --journal @/a.kit.sig", "would overwrite the signature of "},
         {"explain @/j --html @/j", "would overwrite the journal"},
         {"audit @/a.kit -o @/a.kit", "would overwrite an input, the kit"}};
     PF_CASE("an output never goes over the kit, its audit, the journal or another input");
@@ -95,6 +97,8 @@ static void check_screen(void)
     CHECK(run("demo --report -", 2, "--report needs a file"));
     PF_CASE("a journal on a full disk: it says so and does not name it as kept");
     CHECK(run("check @/a.kit --journal /dev/full >/dev/null; test $? = 3", 0, "No space left"));
+    CHECK(run("check @/a.kit --report /dev/full", 3, "No space left"));
+    CHECK(run("check @/a.kit --report /dev/full >@/said; grep 'What follows' @/said", 0, ""));
     CHECK(run("check @/a.kit --journal /dev/full 2>@/said; ! grep 'up to there' @/said", 0, ""));
 }
 
@@ -124,6 +128,8 @@ void test_outputs(void)
     PF_CASE("outputs: a folder with a kit");
     CHECK(program_folder(folder, sizeof folder, "outputs"));
     write_file("a.kit", bytes, n);
+    write_file("a.kit.sig", "signed", 6);
+    write_file("signers", "me", 2);
     check_inputs();
     check_damage();
     check_screen();

@@ -160,6 +160,33 @@ static void check_numbers(void)
     json_decref(json);
 }
 
+// What no check can say, though every key is there.
+static void check_claims(void)
+{
+    static const struct {
+        const char *list; // NULL: the certificate itself
+        int at;
+        const char *key, *value, *part;
+    } edits[] = {{"tasks", 0, "rehearsed", "\"no\"", "bound, j_min, reason or rehearsal"},
+                 {"tasks", 0, "rehearsed", "\"perhaps\"", "reason or rehearsal"},
+                 {"tasks", 0, "lower", "5", "tasks[0]: `lower` is out of range"},
+                 {"tasks", 1, "mean", "1.1", "tasks[1]: `mean` is out of range"},
+                 {"mechanisms", 0, "p_changed", "-0.1", "`p_changed` is out of range"},
+                 {"mechanisms", 1, "p_changed", "1.5", "`p_changed` is out of range"},
+                 {NULL, 0, "j_min", "0", "`j_min` is out of range"},
+                 {NULL, 0, "alpha", "2", "`alpha` is out of range"}};
+    for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
+        json_t *json = certificate(), *object = json;
+        if (edits[i].list) {
+            object = json_array_get(json_object_get(json, edits[i].list), (size_t)edits[i].at);
+        }
+        json_object_set_new(object, edits[i].key,
+                            json_loads(edits[i].value, JSON_DECODE_ANY, NULL));
+        refused(json, edits[i].part);
+        json_decref(json);
+    }
+}
+
 void test_said(void)
 {
     PF_CASE("a certificate says what stands in it");
@@ -168,4 +195,6 @@ void test_said(void)
     check_missing();
     PF_CASE("a number that is missing is no fine number");
     check_numbers();
+    PF_CASE("a certificate that claims what no check can find is refused");
+    check_claims();
 }

@@ -8,6 +8,7 @@
 #include "wire/reply.h"
 #include "host/file.h"
 #include "preflight/run.h"
+#include "program.h"
 #include "serve_talk.h"
 
 #include <poll.h>
@@ -580,6 +581,55 @@ static void test_socket(const char *kit)
     close_talk(&u);
 }
 
+// Connections that say nothing or leave do not use up the session of --resume, which goes on in one
+// after the other; from the start on no other process takes its journal.
+static void test_socket_resume(const char *kit)
+{
+    char path[100], journal[100], command[600];
+    size_t n = 0;
+    const void *bytes = attitude_transport_kit_bytes(false, &n);
+    server a;
+    talk t;
+    PF_CASE("serve, the program: --resume over a socket");
+    snprintf(path, sizeof path, "%s/again", pf_scratch_dir());
+    snprintf(journal, sizeof journal, "%s/again.journal", pf_scratch_dir());
+    snprintf(command, sizeof command, "serve '%s' --journal '%s' --seed 0 </dev/null", kit,
+             journal);
+    CHECK(program(command, 0, ""));
+    const char *const arguments[] = {"preflight", "serve",    kit,     "--socket",
+                                     path,        "--resume", journal, NULL};
+    pid_t pid = start_program(arguments, 0, 1);
+    open_talk(&t, bytes, n, 5, true);
+    CHECK(connect_to(&a, path));
+    close(a.in); // it says nothing
+    snprintf(command, sizeof command, "serve '%s' --resume '%s' </dev/null", kit, journal);
+    CHECK(program(command, 3, "another process writes it"));
+    snprintf(command, sizeof command, "check '%s' --journal '%s'", kit, journal);
+    CHECK(program(command, 3, "another process writes it"));
+    for (int part = 0; part < 3; part++) { // of one session
+        CHECK(connect_to(&a, path));
+        for (int i = 0; (i < 2 || part == 2) && both_step(&a, &t, true, "\n"); i++) {
+        }
+        if (part == 2) {
+            both(&a, &t, "{\"op\":\"readiness\"}", "\n");
+        }
+        close(a.in);
+        free(a.buffer);
+    }
+    CHECK(connect_to(&a, path)); // that one is over: a new one
+    pf_text reply = {0};
+    send_all(a.in, "{\"op\":\"readiness\"}\n", 20);
+    CHECK_CONTAINS(next_reply(&a, &reply), "\"probes\":0");
+    close(a.in);
+    free(a.buffer);
+    pf__text_free(&reply);
+    kill(pid, SIGTERM);
+    CHECK(wait_for(pid) == 143);
+    snprintf(command, sizeof command, "replay '%s'", journal);
+    CHECK(program(command, 0, "every reply equal to the last bit"));
+    close_talk(&t);
+}
+
 // --- clients that mean no good
 
 static pid_t start_socket(const char *kit, const char *path, const char *idle)
@@ -774,6 +824,7 @@ void test_serve(void)
     CHECK(pf__file_write(kit, bytes, n, &error) == PF_OK);
     test_pipes(kit);
     test_socket(kit);
+    test_socket_resume(kit);
     test_deaf(kit);
     test_costly(kit);
     test_path(kit);

@@ -182,6 +182,35 @@ static void check_weakened(void)
     k.j_min = .9; // asks for more
     k.alpha = .05;
     CHECK(pf__weakened(&k, list) == 0);
+    PF_CASE("weakened: a mechanism that is all but ruled out beforehand, whatever the others are");
+    k = usual();
+    double prior[64] = {.95};
+    for (int j = 1; j < k.n_mech; j++) {
+        prior[j] = .05 / (k.n_mech - 1);
+    }
+    k.prior = prior;
+    CHECK(pf__weakened(&k, list) == 0);
+    prior[1] += prior[2] - 1e-7;
+    prior[2] = 1e-7;
+    CHECK(pf__weakened(&k, list) == 1);
+    CHECK_STR(list[0].setting, "prior");
+    CHECK_CONTAINS(list[0].words, "prior is 1e-07, not 0.00");
+    CHECK_CONTAINS(list[0].words, pf_kit_mechanism_name(&k, 2));
+    PF_CASE("weakened: more noise than the plant has");
+    k = usual();
+    k.sensor_noise = 4;
+    CHECK(pf__weakened(&k, list) == 1);
+    CHECK_STR(list[0].words,
+              "sensor_noise is 4: what is off by less than so much noise is not noticed");
+    PF_CASE("weakened: rehearsals that the budget leaves out");
+    k = usual();
+    k.budget3 = 0;
+    CHECK(pf__weakened(&k, list) == 1);
+    CHECK_STR(list[0].setting, "budget.rehearsal");
+}
+
+static void check_weakened_said(void)
+{
     PF_CASE("weakened: terminal, certificate, explain and sheet say the same");
     char folder[200];
     CHECK(program_folder(folder, sizeof folder, "trust"));
@@ -232,5 +261,6 @@ void test_trust(void)
     check_commands();
     check_returns();
     check_weakened();
+    check_weakened_said();
     check_programs();
 }

@@ -530,7 +530,7 @@ static void open_bars(pf_text *script, const char *picture, int n)
 }
 
 static pf_status draw_bars(pf_text *script, const char *picture, int n, const char *what,
-                           pf_error *error)
+                           const volatile int *stop, pf_error *error)
 {
     pf__text_addf(script,
                   "END\nset xrange [0:1]\nset yrange [-%d:0.6]\nset ytics () scale 0\n"
@@ -541,12 +541,13 @@ static pf_status draw_bars(pf_text *script, const char *picture, int n, const ch
                   "$bars using (column(2)/2):(-$0):(column(2)/2):(.36) with boxxyerror fs solid "
                   "noborder lc rgb '#D55E00' title 'agree with the paper'\n",
                   n, what);
-    pf_status status = pf__gnuplot_draw(picture, script, error);
+    pf_status status = pf__gnuplot_draw(picture, script, stop, error);
     pf__text_free(script);
     return status;
 }
 
-pf_status pf__fidelity_draw(const pf_fidelity *f, const char *picture, pf_error *error)
+pf_status pf__fidelity_draw(const pf_fidelity *f, const char *picture, const volatile int *stop,
+                            pf_error *error)
 {
     pf_text script = {0};
     int n = 0;
@@ -562,16 +563,16 @@ pf_status pf__fidelity_draw(const pf_fidelity *f, const char *picture, pf_error 
             add_bar(&script, name, pf__fidelity_sum(f, suite));
         }
     }
-    return draw_bars(&script, picture, n, "numbers of a table", error);
+    return draw_bars(&script, picture, n, "numbers of a table", stop, error);
 }
 
 pf_status pf__readings_draw(const pf_fidelity_reading *r, int n, const char *picture,
-                            pf_error *error)
+                            const volatile int *stop, pf_error *error)
 {
     pf_text script = {0};
     open_bars(&script, picture, n);
     for (int i = 0; i < n; i++) {
         add_bar(&script, r[i].name, r[i].sum);
     }
-    return draw_bars(&script, picture, n, "numbers of the paper", error);
+    return draw_bars(&script, picture, n, "numbers of the paper", stop, error);
 }

@@ -72,8 +72,10 @@ void pf__fidelity_match(pf_fidelity *a, pf_fidelity *b);
 // table,environment,setting,metric,method,paper,ours,lo,hi,agree,profile,predictor,n
 void pf__fidelity_csv(const pf_fidelity *fidelity, pf_text *out);
 void pf__fidelity_md(const pf_fidelity *fidelity, pf_text *out);
-// A picture, .svg or .png: by table what agrees and what we produce, as shares of its numbers.
-pf_status pf__fidelity_draw(const pf_fidelity *fidelity, const char *picture, pf_error *error);
+// A picture, .svg or .png: by table what agrees and what we produce, as shares of its numbers. stop
+// (Nullable) ends the wait for gnuplot.
+pf_status pf__fidelity_draw(const pf_fidelity *fidelity, const char *picture,
+                            const volatile int *stop, pf_error *error);
 
 // The same by reading: one row each of all numbers.
 typedef struct pf_fidelity_reading {
@@ -86,6 +88,6 @@ void pf__readings_md(const pf_fidelity_reading *readings, int n, const char *pro
 void pf__readings_csv(const pf_fidelity_reading *readings, int n, const char *profile,
                       pf_text *out);
 pf_status pf__readings_draw(const pf_fidelity_reading *readings, int n, const char *picture,
-                            pf_error *error);
+                            const volatile int *stop, pf_error *error);
 
 #endif

@@ -119,7 +119,7 @@ static void add_data(pf_text *out, const pf_report *r)
             }
         }
     }
-    pf__text_add_n(out, blocks.data ? blocks.data : "", blocks.size);
+    pf__text_join(out, &blocks);
     out->failed = out->failed || blocks.failed;
     pf__text_free(&blocks);
 }
@@ -188,7 +188,7 @@ pf_status pf__figure_write(const pf_report *r, const pf_figure *figure, const ch
         char name[300], picture[300];
         snprintf(name, sizeof name, "%s.gp", figure->file);
         snprintf(picture, sizeof picture, "%s.%s", figure->file, endings[i]);
-        status = pf__gnuplot(folder, name, picture, error);
+        status = pf__gnuplot(folder, name, picture, figure->stop, error);
     }
     pf__text_free(&data);
     pf__text_free(&script);

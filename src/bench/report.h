@@ -73,9 +73,10 @@ const char *pf__report_setting(const pf_report *report);
 
 // How a suite is drawn: TEMPLATES/NAME.gp, a gnuplot script.
 typedef struct pf_figure {
-    const char *templates; // the folder
-    const char *name;      // what the suite's `figure:` says
-    const char *file;      // what the files are called, without an ending
+    const char *templates;    // the folder
+    const char *name;         // what the suite's `figure:` says
+    const char *file;         // what the files are called, without an ending
+    const volatile int *stop; // ends the wait for gnuplot. Nullable.
 } pf_figure;
 
 // Writes FILE.dat (names and numbers), FILE.gp (which loads the template) and, through gnuplot,

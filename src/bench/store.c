@@ -1063,7 +1063,7 @@ pf_status pf__store_differences(pf_store *s, const char *hash, const char *setti
     while (pf__sql_next(&w)) {
         add_difference(&found, pf__sql_text(&w, 0), pf__sql_text(&w, 1));
     }
-    pf__text_add(out, found.data ? found.data : "");
+    pf__text_join(out, &found);
     pf__text_free(&found);
     return pf__sql_done(&w);
 }

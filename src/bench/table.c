@@ -688,6 +688,7 @@ static void write_head(const sheet *s)
         pf_text set = {0};
         pf__text_addf(&set, "Settings other than the suite's: %s.", r->settings);
         write_paragraph(set.data ? set.data : "", s->format, s->out);
+        s->out->failed = s->out->failed || set.failed;
         pf__text_free(&set);
     }
 }

@@ -229,6 +229,27 @@ static bool put_nominal(void *self, const char *key, const void *bytes, size_t n
 
 static pf_status calibrate_reveal(worker *w, cached_kits *kits, pf_error *error);
 
+static pf_kits_request kits_request(const pf_experiment *e, const cached_kits *kits,
+                                    pf_plant *plant)
+{
+    static const char *const audited[] = {"eg-mpt", "eg-mpt"};
+    const pf_suite *suite = e->suite;
+    bool audits = pf__suite_audits(suite), old = audits && uses_place(suite, 1);
+    return (pf_kits_request){.plant = plant,
+                             .seed = (uint64_t)kits->seed,
+                             .model = model_of(e, kits->environment),
+                             .settings = &kits->cell->settings,
+                             .amplitude = kits->cell->amplitude,
+                             .risk = (pf_risk)kits->cell->risk,
+                             .opportunities = kits->cell->opportunities,
+                             .n_methods = audits ? 1 + old : suite->methods.n,
+                             .methods = audits ? audited : (const char *const *)suite->methods.text,
+                             .own = suite->own,
+                             .old = old,
+                             .fingerprint = e->fingerprint[kits->environment],
+                             .group = pf__experiment_group(e, kits->environment)};
+}
+
 // The kits of one entry. What the plant or the data refuse stays with it, what the store refuses
 // ends the run.
 static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
@@ -248,22 +269,7 @@ static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
     if (kits->status != PF_OK) {
         return PF_OK;
     }
-    static const char *const audited[] = {"eg-mpt", "eg-mpt"};
-    bool audits = pf__suite_audits(suite), old = audits && uses_place(suite, 1);
-    pf_kits_request request = {.plant = plant,
-                               .seed = (uint64_t)kits->seed,
-                               .model = model_of(e, kits->environment),
-                               .settings = &kits->cell->settings,
-                               .amplitude = kits->cell->amplitude,
-                               .risk = (pf_risk)kits->cell->risk,
-                               .opportunities = kits->cell->opportunities,
-                               .n_methods = audits ? 1 + old : suite->methods.n,
-                               .methods =
-                                   audits ? audited : (const char *const *)suite->methods.text,
-                               .own = suite->own,
-                               .old = old,
-                               .fingerprint = e->fingerprint[kits->environment],
-                               .group = pf__experiment_group(e, kits->environment)};
+    pf_kits_request request = kits_request(e, kits, plant);
     char key[65];
     bool found = false;
     pf__kits_key(&request, key);

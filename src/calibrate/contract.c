@@ -40,7 +40,11 @@ static pf_status compare(checker *c, pf_roll *roll, int mechanism, bool noisy, b
     c->gains[mechanism] = PF_WEAK_GAIN;
     trace.output = c->other;
     status = pf_plant_roll(c->plant, roll, &trace, c->error);
+    double most = 0;
     if (status == PF_OK) {
+        pf__differs(roll->rows, info->n_chan, c->one, c->other, 0, &most, NULL);
+        c->gains[mechanism] = 1;
+        status = pf__rounding_tolerance(c->plan, c->plant, roll, most, &c->tolerance, c->error);
         *differ = pf__differs(roll->rows, info->n_chan, c->one, c->other, c->tolerance, NULL, NULL);
     }
     return status ? status : pf__step(c->effort, "contract", ++c->done, c->total, c->error);

@@ -16,6 +16,8 @@ enum { STREAM_DOCTOR = 2 };
 // Below this share of what it should be a response to a small command is a dead zone; below the
 // other one a response to a large command is saturated.
 static const double dead = .5, saturated = .75;
+// Twice the command is worth it if its response is so many times as large.
+static const double helps = 1.2;
 
 // One examination under way: the doctor's numbers, and buffers of one trajectory each.
 typedef struct exam {
@@ -86,6 +88,9 @@ static pf_status try_passive(exam *e, int mechanism)
     if (status == PF_OK) {
         pf_repeat *r = &e->d->passive[mechanism];
         pf__differs(passive.rows, plan->n_chan, e->a, e->b, 0, &r->differs, &r->channel);
+        passive.gains = healthy_but(e, 0, 1);
+        status = pf__rounding_tolerance(plan, e->plant, &passive, r->differs, &e->d->tolerance,
+                                        e->error);
     }
     return status ? status : step(e);
 }
@@ -238,12 +243,25 @@ bool pf__doctor_saturates(const pf_doctor *d, int mechanism)
     return sweep[PF_SWEEP_PROBE + 1] < saturated || sweep[PF_SWEEP_PROBE + 2] < saturated;
 }
 
+static bool is_weak(const pf_doctor *d, int mechanism)
+{
+    return d->apart[mechanism] < PF_GOOD_APART;
+}
+
 // Twice as much while the response still grows faster than the command, half where that does more
-// than its share.
+// than its share. A probe that shows too little grows as long as that helps, and is never halved.
 double pf__doctor_amplitude(const pf_doctor *d, int mechanism)
 {
     const double *sweep = d->sweep + (size_t)mechanism * PF_SWEEP + PF_SWEEP_PROBE;
+    if (is_weak(d, mechanism)) {
+        return 2 * sweep[1] > helps * sweep[0] ? 2 : 1;
+    }
     return sweep[1] * saturated > sweep[0] ? 2 : sweep[-1] * saturated > sweep[0] ? .5 : 1;
+}
+
+int pf__doctor_longer(const pf_doctor *d, int mechanism)
+{
+    return is_weak(d, mechanism) && pf__doctor_amplitude(d, mechanism) == 1 ? 4 : 1;
 }
 
 // --- the bound of a healthy machine

@@ -47,6 +47,12 @@ pf_status pf__plant_repeats(const pf_plan *plan, pf_plant *plant, int ways, pf_r
 pf_status pf__repeat_tolerance(const pf_plan *plan, const pf_repeat *repeat, int ways,
                                double *tolerance, pf_error *error);
 
+// A difference between two trajectories that is no more than rounding may be what one of them
+// differs by from itself: runs `roll` again between others, and lets the tolerance be what that
+// shows. A plant that rounds differently once in a while may not have done so before.
+pf_status pf__rounding_tolerance(const pf_plan *plan, pf_plant *plant, const pf_roll *roll,
+                                 double differs, double *tolerance, pf_error *error);
+
 // Refuses a plant that nothing disturbs where the plan adds no noise to its sensors: a twin would
 // predict it to the bit.
 pf_status pf__plant_noise(const pf_plan *plan, pf_plant *plant, pf_error *error);
@@ -57,6 +63,9 @@ bool pf__differs(int rows, int n_chan, const double *a, const double *b, double 
                  double *differs, int *channel);
 
 // --- the rest
+
+// Standard deviations between a healthy machine and a weak one that make one probe enough.
+enum { PF_GOOD_APART = 6 };
 
 // Amplitudes of the sweep, in those of the probe.
 enum { PF_SWEEP = 7, PF_SWEEP_PROBE = 4 };
@@ -99,5 +108,7 @@ bool pf__doctor_dead_zone(const pf_doctor *doctor, int mechanism);
 bool pf__doctor_saturates(const pf_doctor *doctor, int mechanism);
 // A factor on the amplitude of its probe that would be better; 1: it is good.
 double pf__doctor_amplitude(const pf_doctor *doctor, int mechanism);
+// A factor on its steps: more than 1 where a stronger probe would show no more.
+int pf__doctor_longer(const pf_doctor *doctor, int mechanism);
 
 #endif

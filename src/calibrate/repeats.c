@@ -172,3 +172,34 @@ pf_status pf__plant_repeats(const pf_plan *plan, pf_plant *plant, int ways, pf_r
     pf__arena_free(&arena);
     return status;
 }
+
+pf_status pf__rounding_tolerance(const pf_plan *plan, pf_plant *plant, const pf_roll *roll,
+                                 double differs, double *tolerance, pf_error *error)
+{
+    enum { TRIES = 16 };
+    if (!(differs > *tolerance && differs <= PF_ROUNDING)) {
+        return PF_OK;
+    }
+    pf_arena arena = {0};
+    run r;
+    pf_status status = open_run(&r, plan, plant, &arena, error);
+    size_t window = (size_t)roll->rows * (size_t)plan->n_chan;
+    double *first = pf__arena_take(&arena, window, sizeof *first);
+    double *again = pf__arena_take(&arena, window, sizeof *again);
+    if (status == PF_OK && arena.failed) {
+        status = pf_fail(error, PF_ERR_MEMORY, "out of memory for a trajectory");
+    }
+    status = status ? status : pf_plant_roll(plant, roll, &(pf_trace){.output = first}, error);
+    for (int i = 0; i < TRIES && status == PF_OK; i++) {
+        status =
+            roll_probe(&r, plant, 1 + (uint64_t)i, true, &(pf_trace){.output = r.again}, error);
+        status = status ? status : pf_plant_roll(plant, roll, &(pf_trace){.output = again}, error);
+        if (status == PF_OK) {
+            double most = 0;
+            pf__differs(roll->rows, plan->n_chan, first, again, 0, &most, NULL);
+            *tolerance = fmax(*tolerance, margin * fmin(most, PF_ROUNDING));
+        }
+    }
+    pf__arena_free(&arena);
+    return status;
+}

@@ -91,7 +91,7 @@ pf_status bench_fidelity(const bench_call *c, bool csv, const char *picture, pf_
     *produced = status == PF_OK ? pf__fidelity_sum(&f, NULL).produced : 0;
     if (*produced > 0) {
         (csv ? pf__fidelity_csv : pf__fidelity_md)(&f, out);
-        status = picture ? pf__fidelity_draw(&f, picture, error) : PF_OK;
+        status = picture ? pf__fidelity_draw(&f, picture, &cli_interrupted, error) : PF_OK;
     }
     pf__text_free(&settings);
     pf__fidelity_free(&f);
@@ -187,7 +187,8 @@ static int write_readings(const bench_call *c, bool csv, const char *picture)
     } else if (status == PF_OK) {
         pf__readings_md(readings, n, c->profile->name, given, &out);
     }
-    status = status || !picture ? status : pf__readings_draw(readings, n, picture, &error);
+    status = status || !picture ? status
+                                : pf__readings_draw(readings, n, picture, &cli_interrupted, &error);
     int exit_status =
         status == PF_OK ? cli_write(c->command, "-", &out) : cli_fail(c->command, status, &error);
     pf__text_free(&out);

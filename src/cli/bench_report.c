@@ -53,26 +53,13 @@ static pf_status write_page(const report_call *r, const char *name, const char *
 
 // --- where it comes from
 
-// A word of a command line as a shell reads it.
-static void add_word(pf_text *out, const char *word)
-{
-    bool plain = word[0] && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                         "0123456789_-./=:,+@%") == strlen(word);
-    pf__text_add(out, plain ? " " : " '");
-    for (; *word; word++) {
-        pf__text_add(out, *word == '\'' ? "'\\'" : "");
-        pf__text_add_n(out, word, 1);
-    }
-    pf__text_add(out, plain ? "" : "'");
-}
-
 static void add_options(pf_text *out, const report_call *r)
 {
     const bench_call *c = &r->bench;
     pf__text_addf(out, " --profile %s%s", c->profile->name, c->twin ? " --twin" : "");
     for (int i = 0; i < c->set.n; i++) {
-        pf__text_add(out, " --set");
-        add_word(out, c->set.item[i]);
+        pf__text_add(out, " --set ");
+        pf__text_add_word(out, c->set.item[i]);
     }
 }
 
@@ -89,8 +76,8 @@ static void add_commands(pf_text *out, const report_call *r, const bench_loaded 
         pf__text_addf(out, " --sample %zu", r->sample);
     }
     if (r->name) {
-        pf__text_add(out, " --name");
-        add_word(out, r->name);
+        pf__text_add(out, " --name ");
+        pf__text_add_word(out, r->name);
     }
     pf__text_add(out, "` |\n");
 }
@@ -189,7 +176,8 @@ static pf_status keep_notes(pf_text *out, const report_call *r, const char *name
     if (stat(path, &about) != 0 && errno == ENOENT) {
         return PF_OK;
     }
-    pf_status status = pf__file_read(path, (size_t)1 << 26, &data, &n, error);
+    pf_status status =
+        pf__file_read_until(path, (size_t)1 << 26, &cli_interrupted, &data, &n, error);
     pf_text before = {0};
     if (status == PF_OK) {
         pf__text_add_n(&before, data, n);
@@ -256,6 +244,7 @@ static pf_status report_suite(const report_call *call, const char *suite, pf_tex
     if (status == PF_OK) {
         const char *body = strchr(table.data ? table.data : "", '\n'); // after its own heading
         pf__text_add(&md, body ? body + 1 + (body[1] == '\n') : "");
+        md.failed = md.failed || table.failed;
         status = add_failures(&md, &l, error);
         status = status ? status : keep_notes(&md, r, name, error);
     }
@@ -286,6 +275,7 @@ static pf_status report_fidelity(const report_call *r, pf_text *index, pf_error 
     if (status == PF_OK && produced > 0) {
         const char *text = md.data ? md.data : "";
         pf__text_add(&page, text + (strncmp(text, "##", 2) == 0)); // it heads this page
+        page.failed = page.failed || md.failed;
         status = keep_notes(&page, r, "fidelity", error);
         status = status ? status : write_page(r, "fidelity", "fidelity", &page, error);
         pf__text_add(index, "\n[Fidelity](fidelity.md): how many of the paper's numbers and claims "

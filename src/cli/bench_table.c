@@ -195,7 +195,7 @@ pf_status bench_draw(const bench_loaded *l, const bench_call *c, const char *fol
     char templates[BENCH_PATH + 32];
     snprintf(templates, sizeof templates, "%s/suites/figures", c->folder);
     const char *figure = l->suite.shown.figure;
-    pf_figure drawn = {templates, figure ? figure : "bars", file};
+    pf_figure drawn = {templates, figure ? figure : "bars", file, &cli_interrupted};
     return pf__figure_write(&l->report, &drawn, folder, error);
 }
 

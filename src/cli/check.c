@@ -14,11 +14,21 @@
 
 // --- the journal
 
-// Adds a record to the journal, in its file first. The first failure is kept.
+// Keeps the first failure.
+static void note_lost(cli_check *c, pf_status status, const pf_error *error)
+{
+    if (c->lost == PF_OK && status != PF_OK) {
+        c->lost = status;
+        c->error = *error;
+    }
+}
+
+// Adds a record to the journal, in its file first; after a failure no more.
 static void add_record(cli_check *c, const pf_text *record)
 {
-    if (c->log.fd >= 0 && c->unwritten == PF_OK) {
-        c->unwritten = pf__log_add(&c->log, record, &c->error);
+    pf_error error = {PF_OK, ""};
+    if (c->log.fd >= 0 && c->lost == PF_OK) {
+        note_lost(c, pf__log_add(&c->log, record, &error), &error);
     }
     pf__text_join(&c->journal, record);
 }
@@ -196,8 +206,8 @@ static void add_run(cli_check *c, const pf_ask *asked)
     } else {
         add_probe(c, asked, &row);
     }
-    if (c->live && row.data) {
-        cli_show_row(&c->columns, row.data);
+    if (c->live) {
+        cli_show_row(&c->columns, &row);
     }
     pf__text_join(&c->runs, &row);
     pf__text_add(&c->runs, "\n");
@@ -230,7 +240,7 @@ static void start_runs(cli_check *c)
     }
 }
 
-// Keeps a run; where memory is short, or nothing could repeat it, it is left out.
+// Keeps a run, unless nothing could repeat it.
 static void keep_run(cli_check *c, const pf_ask *asked, const pf_answer *answer)
 {
     const pf_kit *kit = c->kit;
@@ -244,6 +254,7 @@ static void keep_run(cli_check *c, const pf_ask *asked, const pf_answer *answer)
     const double *sent = probe ? pf_kit_probe_command(kit, asked->probe) : c->rehearsed;
     pf_observed *grown = realloc(c->observed, (size_t)(c->n_observed + 1) * sizeof *grown);
     if (!grown) {
+        c->arena.failed = true;
         return;
     }
     c->observed = grown;
@@ -266,19 +277,32 @@ static void after_tell(void *self, const pf_ask *asked, const pf_answer *answer)
 
 // --- the certificate
 
+// Why there is no audit that counts, in words; NULL: the file of it was read.
+static const char *read_audit(cli_check *c, const char *path, char **text, size_t *n)
+{
+    pf_error error = {PF_OK, ""};
+    pf_status status = cli_audit_read(&c->trust, path, text, n, &error);
+    if (status == PF_ERR_MISMATCH) {
+        return "not audited: the file with its audit is not signed";
+    }
+    note_lost(c, status, &error);
+    if (*text && pf__audit_damaged(*text, *n)) {
+        cli_warn_damaged("check", path);
+        return "not audited: the file with its audit is damaged";
+    }
+    return *text ? NULL : "not audited (`preflight audit` does it)";
+}
+
 // What the kit was audited against, or null; and a line that says so.
 static void add_audit(cli_check *c, const char *sha, pf_text *out)
 {
     pf_text summary = {0};
     char line[240];
-    char *path = c->kit_path ? pf__audit_path(c->kit_path) : NULL;
-    pf__text_add(&summary, "{");
-    void *text = NULL;
+    char *path = c->kit_path ? pf__audit_path(c->kit_path) : NULL, *text = NULL;
     size_t n = 0;
-    bool there = path && pf__file_regular(path);
-    bool read =
-        there && cli_trusted_read(&c->trust, path, PF_AUDIT_BYTES, &text, &n, NULL) == PF_OK;
-    bool audited = read && pf__audit_summary(&summary, text, n, sha, c->machine,
+    const char *why = c->kit_path ? read_audit(c, path, &text, &n) : "not audited";
+    pf__text_add(&summary, "{");
+    bool audited = !why && pf__audit_summary(&summary, text, n, sha, c->machine,
                                              c->accepted.not_rehearsed, line, sizeof line);
     pf__text_add(&summary, "}");
     pf__json_key(out, "audit");
@@ -286,13 +310,13 @@ static void add_audit(cli_check *c, const char *sha, pf_text *out)
         pf__text_join(out, &summary);
     } else {
         pf__text_add(out, "null");
+        out->failed = out->failed || summary.failed;
     }
     snprintf(c->audit, sizeof c->audit, "%s",
              audited ? line
-             : c->trust.signers && there && !read
-                 ? "not audited: the file with its audit is not signed"
-             : cli_audit_damaged("check", path) ? "not audited: the file with its audit is damaged"
-                                                : "not audited (`preflight audit` does it)");
+             : why   ? why
+                     : "not audited: the file beside it is the audit of another kit or machine, or "
+                       "not finished");
     pf__text_free(&summary);
     free(text);
     free(path);
@@ -353,8 +377,9 @@ static void write_certificate(cli_check *c, const pf_text *readiness)
     pf__text_add(out, "}\n");
 }
 
-// Names the fault of the catalogue that explains what no gain explains.
-static void find_likeness(cli_check *c)
+// Names the fault of the catalogue that explains what no gain explains. It is a hint: where the
+// plant cannot have such faults there is none.
+static pf_status find_likeness(cli_check *c, pf_error *error)
 {
     pf_session_state state = pf_session_get_state(c->session);
     bool failed = state.misfit > 1 || state.implausible > 0;
@@ -365,17 +390,21 @@ static void find_likeness(cli_check *c)
     pf_fault fault = {0};
     bool found = false;
     pf_plant *twin = c->twin ? c->twin : c->machine;
-    if (!c->likeness || !failed || c->arena.failed || c->n_observed == 0) {
-        return;
+    if (!c->likeness || !failed || c->n_observed == 0) {
+        return PF_OK;
     }
-    // a likeness is a hint: where it cannot be had the verdict stands all the same
-    if (pf__catalogue_read(&catalogue, NULL, NULL, 0, NULL) == PF_OK &&
-        pf__looks_like(c->kit, twin, &catalogue, c->n_observed, c->observed, &fault, &found,
-                       NULL) == PF_OK &&
-        found) {
+    if (c->arena.failed) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for what was observed");
+    }
+    pf_status status = pf__catalogue_read(&catalogue, NULL, NULL, 0, error);
+    status = status ? status
+                    : pf__looks_like(c->kit, twin, &catalogue, c->n_observed, c->observed, &fault,
+                                     &found, error);
+    if (status == PF_OK && found) {
         pf_fault_text(&fault, pf_plant_get_info(twin), c->looks_like, sizeof c->looks_like);
     }
     pf__catalogue_free(&catalogue);
+    return status == PF_ERR_MEMORY || status == PF_ERR_INTERRUPTED ? status : PF_OK;
 }
 
 // --- all of it
@@ -437,19 +466,13 @@ pf_status cli_check_run(cli_check *c, pf_error *error)
 void cli_check_finish(cli_check *c)
 {
     pf_text reply = {0};
-    find_likeness(c);
+    pf_error error = {PF_OK, ""};
+    note_lost(c, find_likeness(c, &error), &error);
     pf__reply_readiness(&reply, c->session);
     journal_plain(c, "{\"op\":\"readiness\"}", &reply);
     write_certificate(c, &reply);
     pf__text_free(&reply);
-    if (c->log.fd >= 0) {
-        pf_error error;
-        pf_status status = pf__log_close(&c->log, &error);
-        if (c->unwritten == PF_OK && status != PF_OK) {
-            c->unwritten = status;
-            c->error = error;
-        }
-    }
+    note_lost(c, pf__log_close(&c->log, &error), &error);
 }
 
 // A fault was put into the mechanism that no probe moves.

@@ -34,7 +34,7 @@ typedef struct cli_check {
 
     pf_session *session;
     pf_text journal, certificate;
-    pf_status unwritten;  // why the journal's file lacks a record
+    pf_status lost;       // PF_OK, or why a record or a part of the certificate is missing
     pf_error error;       // of that
     pf_text runs;         // a table, for cli_show
     char looks_like[120]; // "": nothing that the catalogue knows

@@ -14,6 +14,7 @@
 #include "wire/reply.h"
 
 #include <stdarg.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -248,6 +249,15 @@ static int refuse_output(const char *command, const cli_file *output, const cli_
                : cli_usage(command, "%s and %s name the same file", other->name, output->name);
 }
 
+// Whether a path is that of the signature beside a file.
+static bool is_signature_of(const char *path, const char *file)
+{
+    char signature[PATH_MAX];
+    int n = snprintf(signature, sizeof signature, "%s.sig", file);
+    return n < (int)sizeof signature && pf__file_regular(signature) &&
+           pf__file_same(path, signature);
+}
+
 int cli_outputs(const char *command, int n_inputs, const cli_file *inputs, int n_outputs,
                 const cli_file *outputs)
 {
@@ -258,6 +268,10 @@ int cli_outputs(const char *command, int n_inputs, const cli_file *inputs, int n
             if (inputs[k].path && pf__file_same(output->path, inputs[k].path)) {
                 return cli_usage(command, "%s %s would overwrite %s", output->name, output->path,
                                  inputs[k].name);
+            }
+            if (inputs[k].path && is_signature_of(output->path, inputs[k].path)) {
+                return cli_usage(command, "%s %s would overwrite the signature of %s", output->name,
+                                 output->path, inputs[k].path);
             }
         }
         for (int k = 0; output->path && k < i; k++) {
@@ -275,16 +289,12 @@ int cli_outputs(const char *command, int n_inputs, const cli_file *inputs, int n
     return EXIT_YES;
 }
 
-bool cli_audit_damaged(const char *command, const char *path)
+void cli_warn_damaged(const char *command, const char *path)
 {
-    bool damaged = path && pf__audit_damaged(path);
-    if (damaged) {
-        cli_say(command,
-                "warning: %s is damaged, so the kit counts as not audited; run `preflight audit` "
-                "again",
-                path);
-    }
-    return damaged;
+    cli_say(command,
+            "warning: %s is damaged, so the kit counts as not audited; run `preflight audit "
+            "--replace`",
+            path);
 }
 
 int cli_write(const char *command, const char *path, const pf_text *text)

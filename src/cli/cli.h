@@ -116,8 +116,7 @@ typedef struct cli_file {
 int cli_outputs(const char *command, int n_inputs, const cli_file *inputs, int n_outputs,
                 const cli_file *outputs);
 
-// Warns where the file with the audit of a kit (Nullable) is damaged. Whether it is.
-bool cli_audit_damaged(const char *command, const char *path);
+void cli_warn_damaged(const char *command, const char *path); // of one that was read
 
 // --- progress
 
@@ -192,6 +191,11 @@ typedef struct cli_trust {
 // A whole file as pf__file_read gives it, and with signers only if one of them signed these bytes.
 pf_status cli_trusted_read(const cli_trust *trust, const char *path, size_t most, void **data,
                            size_t *n, pf_error *error);
+
+// The same of the file with an audit. *text is NULL where no such file is there; whatever else
+// keeps it from being read is an error.
+pf_status cli_audit_read(const cli_trust *trust, const char *path, char **text, size_t *n,
+                         pf_error *error);
 
 // The same of a learned model.
 pf_status cli_trusted_model(const cli_trust *trust, pf_model **model, const char *path,

@@ -115,39 +115,81 @@ static int finish(const run *r)
     return false_go == 0 && broke == 0 && promised > 0 ? EXIT_YES : EXIT_NO;
 }
 
-static int work(run *r, const pf_catalogue *catalogue)
+// The bytes of the audit that this one goes on from, NULL: there is none. --replace does without
+// one that is damaged or that nobody of --trust signed.
+static pf_status read_earlier(const run *r, char **text, size_t *n, pf_error *error)
 {
-    pf_error error = {PF_OK, ""};
-    int n = 0;
-    size_t entries = (size_t)catalogue->n;
-    char what[200];
-    if (!r->c->replace && pf__audit_would_lose(r->path, &r->audit, what, sizeof what)) {
-        return cli_usage("audit",
-                         "%s keeps %s; keep this one elsewhere with -o FILE, or say --replace",
-                         r->path, what);
+    pf_status status = cli_audit_read(&r->c->trust, r->path, text, n, error);
+    bool empty = status == PF_OK && *n == 0; // nothing was kept in it yet
+    if (status == PF_OK && !empty && pf__audit_damaged(*text, *n)) {
+        status = pf_fail(error, PF_ERR_FORMAT, "%s: is no audit, or a damaged one", r->path);
     }
-    r->known = calloc(entries, sizeof *r->known);
-    r->results = calloc(entries, sizeof *r->results);
-    if (!r->known || !r->results) {
-        pf_fail(&error, PF_ERR_MEMORY, "out of memory for an audit");
-        return cli_fail("audit", PF_ERR_MEMORY, &error);
+    bool refused = status == PF_ERR_FORMAT || status == PF_ERR_MISMATCH;
+    if (empty || refused) {
+        free(*text);
+        *text = NULL;
+        *n = 0;
     }
-    pf_status status = pf__audit_resume(r->path, &r->audit, r->known, r->results, &n, &error);
-    for (int e = 0; e < catalogue->n && !r->c->json; e++) {
+    return refused && r->c->replace ? PF_OK : status;
+}
+
+// What the earlier audit knows is taken over and shown.
+static pf_status take_over(run *r, const char *text, size_t n, pf_error *error)
+{
+    int taken = 0;
+    pf_status status = pf__audit_resume(text, n, &r->audit, r->known, r->results, &taken, error);
+    for (int e = 0; e < r->audit.catalogue->n && !r->c->json; e++) {
         if (r->known[e]) {
             show(r, &r->results[e]);
         }
     }
+    return status;
+}
+
+// From the earlier audit to the end of this one.
+static int go_on(run *r, const char *text, size_t n)
+{
+    pf_error error = {PF_OK, ""};
+    size_t entries = (size_t)r->audit.catalogue->n;
+    r->known = calloc(entries, sizeof *r->known);
+    r->results = calloc(entries, sizeof *r->results);
+    pf_status status = r->known && r->results
+                           ? take_over(r, text, n, &error)
+                           : pf_fail(&error, PF_ERR_MEMORY, "out of memory for an audit");
     if (status == PF_OK) {
         status = pf__audit_run(&r->audit, r->known, r->results, &error);
     }
     cli_progress_end(&r->progress);
     if (status == PF_ERR_INTERRUPTED) {
-        fprintf(stderr, "preflight audit: interrupted; the same command goes on from %s\n",
-                r->path);
+        fprintf(stderr, "preflight audit: interrupted; %sthe same command goes on from %s\n",
+                r->c->trust.signers ? "once it is signed, " : "", r->path);
         return EXIT_INTERRUPTED;
     }
     return status == PF_OK ? finish(r) : cli_fail("audit", status, &error);
+}
+
+static int work(run *r)
+{
+    pf_error error = {PF_OK, ""};
+    char *text = NULL, what[200] = "";
+    size_t n = 0;
+    pf_status status = read_earlier(r, &text, &n, &error);
+    bool instead = status == PF_ERR_FORMAT || status == PF_ERR_MISMATCH;
+    if (status == PF_OK && !r->c->replace) {
+        status = pf__audit_would_lose(text, n, &r->audit, what, sizeof what, &error);
+    }
+    int result = status != PF_OK ? cli_fail("audit", status, &error)
+                 : what[0]       ? cli_usage("audit",
+                                             "%s keeps %s; keep this one elsewhere with -o FILE, or "
+                                                   "say --replace",
+                                             r->path, what)
+                                 : go_on(r, text, n);
+    if (instead) {
+        cli_say("audit", "an audit goes on from a file that is there; keep this one elsewhere with "
+                         "-o FILE, or say --replace");
+    }
+    free(text);
+    return result;
 }
 
 static bool read_catalogue(const call *c, pf_catalogue *catalogue, int *status)
@@ -155,8 +197,9 @@ static bool read_catalogue(const call *c, pf_catalogue *catalogue, int *status)
     pf_error error = {PF_OK, ""};
     void *text = NULL;
     size_t n = 0;
-    pf_status result =
-        c->catalogue ? pf__file_read(c->catalogue, (size_t)1 << 20, &text, &n, &error) : PF_OK;
+    pf_status result = c->catalogue ? pf__file_read_until(c->catalogue, (size_t)1 << 20,
+                                                          &cli_interrupted, &text, &n, &error)
+                                    : PF_OK;
     if (result == PF_OK) {
         result = pf__catalogue_read(catalogue, c->catalogue, text, n, &error);
     }
@@ -217,7 +260,7 @@ static int with_kit(const call *c, const cli_kit *file, const pf_catalogue *cata
     r.progress.main = r.progress.job = "audit";
     r.progress.shorter.share = FEW / sessions;
     snprintf(r.progress.shorter.option, sizeof r.progress.shorter.option, "--sessions %d", FEW);
-    status = r.path ? work(&r, catalogue) : EXIT_INTERNAL;
+    status = r.path ? work(&r) : EXIT_INTERNAL;
     free(r.known);
     free(r.results);
     free(path);

@@ -196,7 +196,8 @@ static pf_status from_recordings(const call *c, const cli_config *t, cli_part *p
     void *csv = NULL;
     size_t n = 0;
     pf_plan *plan = NULL;
-    pf_status status = pf__file_read(c->recordings, (size_t)1 << 30, &csv, &n, error);
+    pf_status status =
+        pf__file_read_until(c->recordings, (size_t)1 << 30, &cli_interrupted, &csv, &n, error);
     if (status == PF_OK && c->config) {
         status = make_plan(&plan, c, NULL, t, error);
     }

@@ -3,6 +3,7 @@
 #include "check.h"
 #include "cli.h"
 
+#include "host/file.h"
 #include "wire/audit_file.h"
 
 #include <stdlib.h>
@@ -38,22 +39,25 @@ static int write_sheet(const cli_check *k, const char *path)
     return status;
 }
 
+// What was found is shown before it is written: the runs are spent, whatever the disk says.
 static int report(cli_check *k, const call *c)
 {
     cli_check_finish(k);
-    int status = k->unwritten == PF_OK ? EXIT_YES : cli_fail("check", k->unwritten, &k->error);
-    if (status == EXIT_YES && c->certificate) {
-        status = cli_write("check", c->certificate, &k->certificate);
-    }
-    if (status == EXIT_YES && c->report) {
-        status = write_sheet(k, c->report);
-    }
-    if (status == EXIT_YES && c->json) {
-        status = cli_write("check", "-", &k->certificate);
-    } else if (status == EXIT_YES && is_told(c)) {
+    if (is_told(c)) {
         cli_check_show(k);
     }
-    return status != EXIT_YES ? status : pf__all_go(k->session, &k->accepted) ? EXIT_YES : EXIT_NO;
+    if (k->lost != PF_OK) {
+        return cli_fail("check", k->lost, &k->error);
+    }
+    int certificate =
+        c->certificate ? cli_write("check", c->certificate, &k->certificate) : EXIT_YES;
+    int sheet = c->report ? write_sheet(k, c->report) : EXIT_YES;
+    int json = c->json ? cli_write("check", "-", &k->certificate) : EXIT_YES;
+    return certificate != EXIT_YES                ? certificate
+           : sheet != EXIT_YES                    ? sheet
+           : json != EXIT_YES                     ? json
+           : pf__all_go(k->session, &k->accepted) ? EXIT_YES
+                                                  : EXIT_NO;
 }
 
 // The machine is what --plant names, else the kit's own simulator. Another machine than that needs
@@ -87,19 +91,23 @@ static bool open_model(cli_check *k, const call *c, int *status)
 // The check did not come to its end. What was observed until then is evidence all the same.
 static int give_up(const cli_check *k, const call *c, pf_status result, const pf_error *error)
 {
-    if (k->log.fd < 0) {
-        return cli_fail("check", result, error);
-    }
+    bool kept = k->log.fd >= 0;
     int status = EXIT_INTERRUPTED;
-    if (result == PF_ERR_INTERRUPTED) {
+    if (kept && result == PF_ERR_INTERRUPTED) {
         fprintf(stderr, "preflight check: interrupted\n");
     } else {
         status = cli_fail("check", result, error);
     }
-    if (k->unwritten == PF_OK) {
+    if (k->lost != PF_OK) {
+        cli_fail("check", k->lost, &k->error);
+    } else if (kept) {
         cli_say("check", "the journal up to there is in %s", c->journal);
-    } else {
-        cli_fail("check", k->unwritten, &k->error);
+    }
+    const char *const others[] = {c->certificate, c->report};
+    for (int i = 0; i < 2; i++) {
+        if (others[i] && pf__file_regular(others[i])) {
+            cli_say("check", "%s was not written; what is there is of an earlier check", others[i]);
+        }
     }
     return status;
 }
@@ -108,13 +116,15 @@ static int give_up(const cli_check *k, const call *c, pf_status result, const pf
 static int check_outputs(const call *c)
 {
     char *audit = pf__audit_path(c->kit.item[0]);
-    const cli_file inputs[] = {
-        {"the kit", c->kit.item[0]}, {"the audit of the kit", audit}, {"the model", c->model}};
+    const cli_file inputs[] = {{"the kit", c->kit.item[0]},
+                               {"the audit of the kit", audit},
+                               {"the model", c->model},
+                               {"the allowed signers", c->trust.signers}};
     const cli_file outputs[] = {{"--journal", c->journal},
                                 {"--certificate", c->certificate},
                                 {"--report", c->report},
                                 {"--json", c->json ? "-" : NULL}};
-    int status = cli_outputs("check", 3, inputs, 4, outputs);
+    int status = cli_outputs("check", 4, inputs, 4, outputs);
     free(audit);
     return status;
 }

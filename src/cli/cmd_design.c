@@ -293,7 +293,7 @@ static pf_status design_view_plot(const design_view *v, const char *path, pf_err
 {
     pf_text script = {0};
     fill_script(v, path, &script);
-    pf_status status = pf__gnuplot_draw(path, &script, error);
+    pf_status status = pf__gnuplot_draw(path, &script, &cli_interrupted, error);
     pf__text_free(&script);
     return status;
 }

@@ -31,8 +31,7 @@ typedef struct findings {
     double *scale;   // n_chan: what is suggested
 } findings;
 
-// Separations that calibrate asks for, and that make one probe enough.
-enum { LEAST_APART = 3, GOOD_APART = 6 };
+enum { LEAST_APART = 3 }; // the separation that calibrate asks for
 // A scale below this share of the largest reading is lost in its rounding.
 static const double least_scale = 1e-9;
 // Error of a task that one channel may have before its scale is to blame, and what it should have.
@@ -50,6 +49,21 @@ static void say(findings *f, bool stops, const char *format, ...)
     va_end(arguments);
     pf__text_addf(&f->text, "%d. %s\n", ++f->n, line);
     f->stops += stops;
+}
+
+// One finding about several mechanisms, which `names` lists; nothing where it is empty.
+static void say_list(findings *f, const char *before, pf_text *names, const char *after)
+{
+    if (names->size > 0) {
+        pf__text_addf(&f->text, "%d. %s%s%s\n", ++f->n, before, names->data, after);
+    }
+    pf__text_free(names);
+}
+
+// What stands before the next name of such a list.
+static const char *comma(const pf_text *names)
+{
+    return names->size > 0 ? ", " : "";
 }
 
 static const char *channel_name(const findings *f, int channel)
@@ -86,16 +100,15 @@ static void judge_repeats(findings *f)
     }
 }
 
-static void judge_mechanisms(findings *f)
+static void judge_dormancy(findings *f)
 {
+    pf_text loaded = {0};
     for (int j = 1; j < f->plan->n_mech; j++) {
         const pf_repeat *r = &f->d->passive[j];
         bool shows = r->differs > f->d->tolerance;
         if (shows && pf__plant_loses_force(f->info, j)) {
-            say(f, false,
-                "%s loses force, also what it holds at rest: a loss moves %s by %.2g of its "
-                "largest reading before any command. Today's logs may show it.",
-                mechanism_name(f, j), channel_name(f, r->channel), r->differs);
+            pf__text_addf(&loaded, "%s%s (%.2g of %s)", comma(&loaded), mechanism_name(f, j),
+                          r->differs, channel_name(f, r->channel));
         } else if (shows) {
             say(f, true,
                 "The loss of %s is not dormant: what today's controller does moves %s by %.2g of "
@@ -104,33 +117,49 @@ static void judge_mechanisms(findings *f)
                 mechanism_name(f, j), channel_name(f, r->channel), r->differs);
         }
     }
+    say_list(f,
+             "A loss of force is also one of what is held at rest, and moves so much of a "
+             "channel's largest reading before any command: ",
+             &loaded, ". Today's logs may show it.");
+}
+
+static void judge_sweeps(findings *f)
+{
+    pf_text dead = {0}, saturated = {0};
+    for (int j = 1; j < f->plan->n_mech; j++) {
+        if (pf__doctor_dead_zone(f->d, j)) {
+            pf__text_addf(&dead, "%s%s (%.0f %%)", comma(&dead), mechanism_name(f, j),
+                          100 * f->d->sweep[(size_t)j * PF_SWEEP]);
+        }
+        if (pf__doctor_saturates(f->d, j)) {
+            pf__text_addf(&saturated, "%s%s", comma(&saturated), mechanism_name(f, j));
+        }
+        f->amplitudes =
+            f->amplitudes || pf__doctor_amplitude(f->d, j) != 1 || pf__doctor_longer(f->d, j) != 1;
+    }
+    say_list(f, "Dead zones: a sixteenth of a probe does so much of its share: ", &dead,
+             ". A loss there is not a gain; keep commands large.");
+    say_list(f, "Saturation: twice or four times a probe does less than its share: ", &saturated,
+             ".");
+}
+
+static void judge_mechanisms(findings *f)
+{
+    judge_dormancy(f);
     for (int q = 0; q < f->plan->n_probes && !f->quiet; q++) {
         int j = f->plan->probes[q].targets[0];
         double apart = f->d->apart[j];
         if (!(apart > 0)) {
             say(f, true, "The probe of %s shows nothing of a loss to %.3g.", mechanism_name(f, j),
                 f->plan->settings.g_cal);
-        } else if (apart < GOOD_APART) {
+        } else if (apart < PF_GOOD_APART) {
             say(f, apart < LEAST_APART,
                 "A loss of %s to %.3g lies %.1f standard deviations from healthy in one probe; "
                 "%d are good. Make its probe stronger or longer.",
-                mechanism_name(f, j), f->plan->settings.g_cal, apart, GOOD_APART);
+                mechanism_name(f, j), f->plan->settings.g_cal, apart, PF_GOOD_APART);
         }
     }
-    for (int j = 1; j < f->plan->n_mech; j++) {
-        double factor = pf__doctor_amplitude(f->d, j);
-        if (pf__doctor_dead_zone(f->d, j)) {
-            say(f, false,
-                "%s has a dead zone: a sixteenth of its probe does %.0f %% of its share. A loss "
-                "there is not a gain; keep commands large.",
-                mechanism_name(f, j), 100 * f->d->sweep[(size_t)j * PF_SWEEP]);
-        }
-        if (pf__doctor_saturates(f->d, j)) {
-            say(f, false, "%s saturates: twice or four times its probe does less than its share.",
-                mechanism_name(f, j));
-        }
-        f->amplitudes = f->amplitudes || factor != 1;
-    }
+    judge_sweeps(f);
 }
 
 static void judge_channels(findings *f)
@@ -275,7 +304,8 @@ static void show_config(const findings *f, pf_text *out)
         pf__json_string(out, p->name);
         pf__text_add(out, ", pulse: {mechanism: ");
         pf__json_string(out, mechanism_name(f, j));
-        pf__text_addf(out, ", amplitude: %.3g, steps: %d}}\n", amplitude, p->rows);
+        pf__text_addf(out, ", amplitude: %.3g, steps: %d}}\n", amplitude,
+                      p->rows * pf__doctor_longer(f->d, j));
     }
 }
 

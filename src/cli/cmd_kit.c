@@ -136,20 +136,22 @@ static void show(const pf_kit *kit)
     show_tasks(kit);
 }
 
+// Under --trust an audit that is not signed is not shown.
 static int report(const pf_kit *kit, const char *path, const cli_trust *trust, const char *output)
 {
     pf_error error = {PF_OK, ""};
     pf_text html = {0};
-    char *audit = pf__audit_path(path);
-    cli_audit_damaged("kit", audit);
-    void *text = NULL;
+    char *audit = pf__audit_path(path), *text = NULL;
     size_t n = 0;
-    bool shown =
-        !trust->signers || cli_trusted_read(trust, audit, PF_AUDIT_BYTES, &text, &n, NULL) == PF_OK;
-    pf_status status = pf__kit_page(kit, shown ? audit : NULL, &html, &error);
-    free(text);
+    pf_status status = cli_audit_read(trust, audit, &text, &n, &error);
+    status = status == PF_ERR_MISMATCH ? PF_OK : status;
+    if (pf__audit_damaged(text, n)) {
+        cli_warn_damaged("kit", audit);
+    }
+    status = status == PF_OK ? pf__kit_page(kit, text, n, &html, &error) : status;
     int result =
         status == PF_OK ? cli_write("kit", output, &html) : cli_fail("kit", status, &error);
+    free(text);
     free(audit);
     pf__text_free(&html);
     return result;

@@ -62,7 +62,8 @@ static pf_status read_table(const char *path, const char *prefix, int columns, i
     size_t n = 0;
     pf_csv csv;
     *out = (table){0, columns, NULL};
-    pf_status status = pf__file_read(path, (size_t)1 << 28, &text, &n, error);
+    pf_status status =
+        pf__file_read_until(path, (size_t)1 << 28, &cli_interrupted, &text, &n, error);
     if (status != PF_OK) {
         return status;
     }

@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -31,13 +32,18 @@ typedef struct call {
     double idle_s; // of a client at a socket, 0: it may take for ever
     cli_kit kit;
     pf_model *model; // shared by all conversations. NULL: none
+    // of --resume, until its session is over: every conversation goes on with that
+    bool resuming;
+    pf_log log; // held from the start on, so that no other process takes it
+    char own_method[64];
 } call;
 
 // One conversation over a pair of descriptors.
 typedef struct line_io {
-    const call *c;
+    call *c;
     int in, out;
-    int door;    // where other clients knock, who are told that we are busy; -1: nowhere
+    int knock;   // where other clients knock, who are told that we are busy; -1: nowhere
+    int number;  // of the conversation, from 1; 0: standard input and output
     double last; // when the last line was answered
     size_t most; // bytes of a line
     pf_log journal;
@@ -50,7 +56,7 @@ enum { CHUNK = 1 << 16, LOOK_MS = 200 };
 
 static double deadline_of(const line_io *io)
 {
-    return io->door >= 0 && io->c->idle_s > 0 ? io->last + io->c->idle_s : 0;
+    return io->knock >= 0 && io->c->idle_s > 0 ? io->last + io->c->idle_s : 0;
 }
 
 static void refuse_line(int fd, const char *code, const char *message)
@@ -65,10 +71,18 @@ static void refuse_line(int fd, const char *code, const char *message)
     pf__text_free(&reply);
 }
 
-// A machine has one client at a time.
-static void turn_away(int door)
+// On a socket the client is told why its conversation ends.
+static void tell_why(const line_io *io, const char *code, const char *message)
 {
-    int fd = accept(door, NULL, NULL);
+    if (io->knock >= 0) {
+        refuse_line(io->out, code, message);
+    }
+}
+
+// A machine has one client at a time.
+static void turn_away(int knock)
+{
+    int fd = accept(knock, NULL, NULL);
     if (fd >= 0) {
         refuse_line(fd, "busy", "another client is served; try again when it has left");
         close(fd);
@@ -81,8 +95,8 @@ typedef enum input { MORE, ENDED, IDLE, STOPPED } input;
 static input fill(line_io *io)
 {
     for (;;) {
-        struct pollfd wait[2] = {{io->in, POLLIN, 0}, {io->door, POLLIN, 0}};
-        int ready = poll(wait, io->door >= 0 ? 2 : 1, LOOK_MS);
+        struct pollfd wait[2] = {{io->in, POLLIN, 0}, {io->knock, POLLIN, 0}};
+        int ready = poll(wait, io->knock >= 0 ? 2 : 1, LOOK_MS);
         if (pf__stopped(&cli_interrupted)) {
             return STOPPED;
         }
@@ -94,7 +108,7 @@ static input fill(line_io *io)
             continue;
         }
         if (wait[0].revents == 0) {
-            turn_away(io->door);
+            turn_away(io->knock);
             continue;
         }
         ssize_t got = read(io->in, io->buffer + io->used, io->most + CHUNK - io->used);
@@ -149,47 +163,12 @@ static bool blank(const char *line, size_t n)
     return true;
 }
 
-// Answers one line. Gives the exit status if the conversation cannot go on, -1 if it can.
-static int answer(pf_protocol *dialogue, line_io *io, size_t n, bool too_long, pf_text *reply,
-                  pf_text *journal)
-{
-    pf_error error = {PF_OK, ""};
-    pf_status status = PF_OK;
-    io->last = pf__seconds();
-    if (too_long) {
-        pf__protocol_too_long(dialogue, reply);
-    } else if (blank(io->buffer, n)) {
-        return -1;
-    } else {
-        pf__protocol_line(dialogue, io->buffer, n, reply, io->journal.fd >= 0 ? journal : NULL);
-    }
-    pf__text_add(reply, "\n");
-    // evidence first: what was answered is always in the journal
-    if (journal->size > 0 || journal->failed) {
-        status = pf__log_add(&io->journal, journal, &error);
-        pf__text_clear(journal);
-    }
-    if (status == PF_OK && reply->failed) {
-        status = pf_fail(&error, PF_ERR_MEMORY, "out of memory for a reply");
-    }
-    if (status != PF_OK) {
-        return cli_fail("serve", status, &error);
-    }
-    if (!pf__put(io->out, reply->data, reply->size, &cli_interrupted, deadline_of(io))) {
-        if (errno != EINTR) {
-            cli_say("serve", "the client does not take its replies: %s", strerror(errno));
-        }
-        return EXIT_BAD_INPUT;
-    }
-    io->last = pf__seconds();
-    return -1;
-}
-
 // --- the journal
 
 // FILE, or for a connection the first FILE.N from its number on that does not exist.
-static pf_status open_path(line_io *io, int connection, const pf_text *header, pf_error *error)
+static pf_status open_path(line_io *io, const pf_text *header, pf_error *error)
 {
+    int connection = io->number;
     char *path = io->path;
     size_t size = sizeof io->path;
     snprintf(path, size, connection == 0 ? "%s" : "%s.%d", io->c->journal, connection);
@@ -200,8 +179,7 @@ static pf_status open_path(line_io *io, int connection, const pf_text *header, p
     return pf__log_start(&io->journal, path, PF_LOG_NEW, &cli_interrupted, header, error);
 }
 
-static pf_status open_journal(line_io *io, const pf_session *session, int connection,
-                              pf_error *error)
+static pf_status open_journal(line_io *io, const pf_session *session, pf_error *error)
 {
     const call *c = io->c;
     if (!c->journal) {
@@ -218,31 +196,74 @@ static pf_status open_journal(line_io *io, const pf_session *session, int connec
     pf__journal_header(&header, c->kit.bytes, c->kit.n_bytes, pf_session_method(session)->id,
                        c->seed);
     pf__text_add(&header, "\n");
-    status = open_path(io, connection, &header, error);
+    status = open_path(io, &header, error);
     pf__text_free(&header);
     return status;
 }
 
-// The journal to go on from, as far as its last whole line.
+// Answers one line. Gives the exit status if the conversation cannot go on, -1 if it can.
+static int answer(pf_protocol *dialogue, line_io *io, size_t n, bool too_long, pf_text *reply,
+                  pf_text *journal)
+{
+    bool records = io->journal.fd >= 0 || io->c->journal;
+    pf_error error = {PF_OK, ""};
+    pf_status status = PF_OK;
+    io->last = pf__seconds();
+    if (too_long) {
+        pf__protocol_too_long(dialogue, reply);
+    } else if (blank(io->buffer, n)) {
+        return -1;
+    } else {
+        pf__protocol_line(dialogue, io->buffer, n, reply, records ? journal : NULL);
+    }
+    pf__text_add(reply, "\n");
+    // evidence first: what was answered is always in the journal
+    if (journal->size > 0 || journal->failed) {
+        if (io->journal.fd < 0) { // a client that says nothing good leaves no journal
+            status = open_journal(io, pf__protocol_session(dialogue), &error);
+        }
+        status = status ? status : pf__log_add(&io->journal, journal, &error);
+        pf__text_clear(journal);
+    }
+    if (status == PF_OK && reply->failed) {
+        status = pf_fail(&error, PF_ERR_MEMORY, "out of memory for a reply");
+    }
+    if (status != PF_OK) {
+        tell_why(io, "journal", "the journal cannot be written; connect again when it can");
+        return cli_fail("serve", status, &error);
+    }
+    if (!pf__put(io->out, reply->data, reply->size, &cli_interrupted, deadline_of(io))) {
+        if (errno != EINTR) {
+            cli_say("serve", "the client does not take its replies: %s", strerror(errno));
+        }
+        return EXIT_BAD_INPUT;
+    }
+    io->last = pf__seconds();
+    return -1;
+}
+
+// --- a journal to go on from
+
 typedef struct past {
     char *text; // NULL: there is none
     size_t n;
     pf_journal_head head;
 } past;
 
+// What is verified under --trust is the journal as it was left, not as it grows here.
 static pf_status read_past(past *p, const call *c, pf_error *error)
 {
+    enum { BYTES = 1 << 30 };
     void *text = NULL;
-    size_t n = 0;
     pf_error why = {PF_OK, ""};
-    pf_status status = pf__file_read(c->resume, (size_t)1 << 30, &text, &n, error);
+    pf_status status = c->log.fd >= 0
+                           ? pf__file_read(c->resume, BYTES, &text, &p->n, error)
+                           : cli_trusted_read(&c->trust, c->resume, BYTES, &text, &p->n, error);
     if (status != PF_OK) {
         return status;
     }
     p->text = text;
-    for (p->n = n; p->n > 0 && p->text[p->n - 1] != '\n'; p->n--) {
-    }
-    status = pf__journal_head_read(text, p->n > 0 ? p->n : n, &p->head, &why);
+    status = pf__journal_head_read(text, p->n, &p->head, &why);
     if (status == PF_OK && (p->head.n_kit != c->kit.n_bytes ||
                             memcmp(p->head.kit, c->kit.bytes, c->kit.n_bytes) != 0)) {
         status = pf_fail(&why, PF_ERR_MISMATCH, "the journal is of another kit than this one");
@@ -254,21 +275,34 @@ static void free_past(past *p)
 {
     free(p->text);
     free(p->head.kit);
+    *p = (past){.text = NULL};
 }
 
-// The session of a journal is taken up where that ends, and the journal grows from there.
-static pf_status take_up(line_io *io, pf_protocol *dialogue, const past *p, pf_error *error)
+// The session of a journal is taken up where that ends, and the journal grows from there. The
+// server does so for one conversation after the other, until the session is over.
+static pf_status take_up(call *c, pf_protocol *dialogue, const past *p, pf_error *error)
 {
-    const char *path = io->c->resume;
     pf_error why = {PF_OK, ""};
-    int records = 0;
-    pf_status status = pf__replay_resume(dialogue, p->text, p->n, &records, &why);
-    if (status != PF_OK) {
-        return pf_fail(error, status, "%s: %s", path, why.text);
+    pf_resumed resumed;
+    bool first = c->log.fd < 0;
+    pf_status status = pf__replay_resume(dialogue, p->text, p->n, &resumed, &why);
+    if (status == PF_OK && resumed.over && first) {
+        status = pf_fail(&why, PF_ERR_ARGUMENT,
+                         "the session is done and its verdict was given; start a new one");
     }
-    status = pf__log_resume(&io->journal, path, p->n, &cli_interrupted, error);
-    if (status == PF_OK && io->in >= 0) {
-        cli_say("serve", "%s: goes on after %s", path, pf__counted(records, "record").text);
+    if (status != PF_OK) {
+        return pf_fail(error, status, "%s: %s", c->resume, why.text);
+    }
+    c->resuming = !resumed.over;
+    if (first) {
+        status = pf__log_resume(&c->log, c->resume, resumed.whole, &cli_interrupted, error);
+        snprintf(c->own_method, sizeof c->own_method, "%s", p->head.method);
+        c->method = c->own_method; // sessions after this one have its method and seed
+        c->seed = p->head.seed;
+    }
+    if (status == PF_OK && first) {
+        cli_say("serve", "%s: goes on after %s", c->resume,
+                pf__counted(resumed.records, "record").text);
     }
     return status;
 }
@@ -290,8 +324,7 @@ static pf_status open_foresight(foresight *f, const call *c)
     }
     if (k.starts_from_channels) {
         pf_fail(&f->missing, PF_ERR_PREDICTION, "the kit's model was not given with --model FILE");
-        fprintf(stderr, "preflight serve: no model (%s); requests must bring predictions\n",
-                f->missing.text);
+        cli_say("serve", "no model (%s); requests must bring predictions", f->missing.text);
         return PF_OK;
     }
     if (strcmp(pf_kit_get_string(kit, PF_KIT_PREDICTOR), "twin") != 0) {
@@ -305,8 +338,7 @@ static pf_status open_foresight(foresight *f, const call *c)
         return pf_predictor_create(&f->predictor, kit, f->twin, NULL, &f->missing);
     }
     if (!c->plant) {
-        fprintf(stderr, "preflight serve: no twin (%s); requests must bring predictions\n",
-                f->missing.text);
+        cli_say("serve", "no twin (%s); requests must bring predictions", f->missing.text);
         return PF_OK;
     }
     return status;
@@ -319,31 +351,24 @@ static void close_foresight(foresight *f)
 }
 
 // Lines until the client leaves. Gives the exit status.
-static int converse(pf_protocol *dialogue, line_io *io, int connection)
+static int converse(pf_protocol *dialogue, line_io *io)
 {
     pf_text reply = {0}, journal = {0};
-    pf_error error = {PF_OK, ""};
     int result = -1;
     while (result < 0) {
         bool too_long = false;
         size_t n = 0;
         input line = next_line(io, &n, &too_long);
         if (line == IDLE) {
-            refuse_line(io->out, "idle", "no whole request came for too long; connect again");
+            char why[120];
+            snprintf(why, sizeof why, "no whole request came for %g s (--idle); connect again",
+                     io->c->idle_s);
+            refuse_line(io->out, "idle", why);
             cli_say("serve", "a client that said nothing for %g s was dropped", io->c->idle_s);
         }
         if (line != MORE) {
             result = EXIT_YES;
             break;
-        }
-        // a client that says nothing leaves no journal
-        if (io->journal.fd < 0 && io->door >= 0) {
-            pf_status status = open_journal(io, pf__protocol_session(dialogue), connection, &error);
-            if (status != PF_OK) {
-                refuse_line(io->out, "journal", "the journal cannot be written");
-                result = cli_fail("serve", status, &error);
-                break;
-            }
         }
         result = answer(dialogue, io, n, too_long, &reply, &journal);
         drop(io, n);
@@ -353,67 +378,114 @@ static int converse(pf_protocol *dialogue, line_io *io, int connection)
     return result;
 }
 
-// A conversation from its journal to its end; without an input it is only prepared.
-static int talk(line_io *io, pf_protocol *dialogue, const past *p, int connection)
+// A conversation from its first line to its last.
+static int talk(line_io *io, pf_protocol *dialogue)
 {
     pf_error error = {PF_OK, ""};
     pf_status status = PF_OK;
+    int result = EXIT_YES;
     io->most = pf__protocol_line_max(dialogue);
     io->buffer = malloc(io->most + CHUNK);
     io->last = pf__seconds();
     if (!io->buffer) {
         status = pf_fail(&error, PF_ERR_MEMORY, "out of memory for a line");
-    } else if (p->text) {
-        status = take_up(io, dialogue, p, &error);
-    } else if (io->door < 0 && io->in >= 0) {
-        status = open_journal(io, pf__protocol_session(dialogue), connection, &error);
+    } else if (io->c->resuming) {
+        io->journal = io->c->log;
+    } else if (io->number == 0) {
+        status = open_journal(io, pf__protocol_session(dialogue), &error);
     }
-    int result = status != PF_OK ? cli_fail("serve", status, &error)
-                 : io->in < 0    ? EXIT_YES
-                                 : converse(dialogue, io, connection);
-    status = pf__log_close(&io->journal, &error);
+    result = status == PF_OK ? converse(dialogue, io) : cli_fail("serve", status, &error);
+    if (io->journal.fd != io->c->log.fd) {
+        status = pf__log_close(&io->journal, &error);
+        result = status == PF_OK || result != EXIT_YES ? result : cli_fail("serve", status, &error);
+    }
     free(io->buffer);
-    return status == PF_OK || result != EXIT_YES ? result : cli_fail("serve", status, &error);
+    return result;
 }
 
-// A whole session from first to last line. connection 0: standard input and output; the first one
-// goes on from --resume.
-static int serve(const call *c, int in, int out, int door, int connection)
+// A dialogue with what it predicts with, taken up from the journal of --resume.
+static pf_status prepare(call *c, foresight *f, pf_protocol **dialogue, pf_error *error)
+{
+    past p = {.text = NULL};
+    pf_status status = c->resuming ? read_past(&p, c, error) : PF_OK;
+    if (status == PF_OK && (status = open_foresight(f, c)) != PF_OK) {
+        *error = f->missing;
+    }
+    if (status == PF_OK) {
+        pf_protocol_config config = {p.text ? p.head.method : c->method,
+                                     p.text ? p.head.seed : c->seed,
+                                     f->predictor.predict ? &f->predictor : NULL,
+                                     f->missing.text[0] ? f->missing.text : NULL};
+        status = pf__protocol_create(dialogue, c->kit.bytes, c->kit.n_bytes, &config, error);
+    }
+    if (status == PF_OK && p.text) {
+        status = take_up(c, *dialogue, &p, error);
+    }
+    free_past(&p);
+    return status;
+}
+
+// A whole session from first to last line. number 0: standard input and output; without an input it
+// is only prepared.
+static int serve(call *c, int in, int out, int knock, int number)
 {
     pf_error error = {PF_OK, ""};
     foresight f = {0};
-    past p = {.text = NULL};
     pf_protocol *dialogue = NULL;
-    pf_status status = c->resume && connection <= 1 ? read_past(&p, c, &error) : PF_OK;
-    if (status == PF_OK && (status = open_foresight(&f, c)) != PF_OK) {
-        error = f.missing;
-    }
-    if (status == PF_OK) {
-        pf_protocol_config config = {
-            p.text ? p.head.method : c->method, p.text ? p.head.seed : c->seed,
-            f.predictor.predict ? &f.predictor : NULL, f.missing.text[0] ? f.missing.text : NULL};
-        status = pf__protocol_create(&dialogue, c->kit.bytes, c->kit.n_bytes, &config, &error);
-    }
-    line_io io = {.c = c, .in = in, .out = out, .door = door, .journal = {.fd = -1}};
-    int result =
-        status == PF_OK ? talk(&io, dialogue, &p, connection) : cli_fail("serve", status, &error);
-    if (status != PF_OK && door >= 0) {
-        refuse_line(out, "not-started", error.text);
+    bool resuming = c->resuming;
+    pf_status status = prepare(c, &f, &dialogue, &error);
+    line_io io = {
+        .c = c, .in = in, .out = out, .knock = knock, .number = number, .journal = {.fd = -1}};
+    int result = EXIT_YES;
+    bool over = status == PF_OK && resuming && !c->resuming; // by the conversation before
+    if (status != PF_OK) {
+        result = cli_fail("serve", status, &error);
+        tell_why(&io, "not-started", error.text);
+    } else if (in >= 0 && !over) {
+        result = talk(&io, dialogue);
     }
     pf__protocol_destroy(dialogue);
     close_foresight(&f);
-    free_past(&p);
+    if (over && in >= 0) {
+        return serve(c, in, out, knock, number);
+    }
     return pf__stopped(&cli_interrupted) ? EXIT_INTERRUPTED : result;
 }
 
 // --- socket
 
-// A socket that we made: only that one is ours to remove.
+// A socket that we made: only that one is ours to remove. Who holds PATH.lock may make it.
 typedef struct door {
-    int fd;
+    int fd, lock;
     dev_t device;
     ino_t inode;
 } door;
+
+// Takes PATH.lock; false: another server has it, or it cannot be made (errno).
+static bool hold(door *d, const char *path)
+{
+    struct stat info;
+    do {
+        d->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (d->lock < 0 || flock(d->lock, LOCK_EX | LOCK_NB) != 0) {
+            return false;
+        }
+        // the one before may have removed it meanwhile
+    } while (fstat(d->lock, &info) != 0 || info.st_nlink == 0);
+    return true;
+}
+
+// Whether somebody listens on a socket that is there already.
+static bool is_served(const struct sockaddr_un *address)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool dead = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 &&
+                errno == ECONNREFUSED;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return !dead;
+}
 
 // Whether a path is free for a socket: one that nobody listens on any more is removed. False:
 // printed.
@@ -427,44 +499,26 @@ static bool clear_path(const char *path, const struct sockaddr_un *address)
         cli_say("serve", "%s: exists already and is no socket; choose another path", path);
         return false;
     }
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool dead = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 &&
-                errno == ECONNREFUSED;
-    if (fd >= 0) {
-        close(fd);
-    }
-    if (!dead) {
+    if (is_served(address)) {
         cli_say("serve",
                 "%s: exists already and another server listens there; stop it or choose "
                 "another path",
                 path);
+        return false;
     }
-    return dead && unlink(path) == 0;
+    return unlink(path) == 0;
 }
 
-// False: printed.
-static bool open_door(door *d, const char *path)
+static bool listen_at(door *d, const char *path, const struct sockaddr_un *address)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct stat info;
-    if (strlen(path) >= sizeof address.sun_path) {
-        cli_say("serve", "--socket: the path is too long");
-        return false;
-    }
-    strcpy(address.sun_path, path);
-    if (!clear_path(path, &address)) {
-        return false;
-    }
     mode_t mask = umask(0177); // 0600 from its first moment on
     d->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool good = d->fd >= 0 && bind(d->fd, (struct sockaddr *)&address, sizeof address) == 0;
+    bool good = d->fd >= 0 && bind(d->fd, (const struct sockaddr *)address, sizeof *address) == 0;
     umask(mask);
     good = good && lstat(path, &info) == 0 && listen(d->fd, 16) == 0;
     if (!good) {
         cli_say("serve", "%s: %s", path, strerror(errno));
-        if (d->fd >= 0) {
-            close(d->fd);
-        }
         return false;
     }
     d->device = info.st_dev;
@@ -472,21 +526,68 @@ static bool open_door(door *d, const char *path)
     return true;
 }
 
-static void close_door(const door *d, const char *path)
+static void close_door(door *d, const char *path)
 {
     struct stat info;
-    close(d->fd);
-    if (lstat(path, &info) == 0 && info.st_dev == d->device && info.st_ino == d->inode) {
+    char lock[sizeof(struct sockaddr_un)];
+    if (d->fd >= 0) {
+        close(d->fd);
+    }
+    if (d->inode != 0 && lstat(path, &info) == 0 && info.st_dev == d->device &&
+        info.st_ino == d->inode) {
         unlink(path);
+    }
+    if (d->lock >= 0) {
+        snprintf(lock, sizeof lock, "%s.lock", path);
+        unlink(lock); // while it is held
+        close(d->lock);
     }
 }
 
-static int serve_socket(const call *c)
+// False: printed.
+static bool open_door(door *d, const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    enum { LONGEST = sizeof address.sun_path - sizeof ".lock" };
+    char lock[sizeof address.sun_path];
+    *d = (door){.fd = -1, .lock = -1};
+    if (strlen(path) > LONGEST) {
+        cli_say("serve", "--socket: the path may have %d characters; choose a shorter one",
+                (int)LONGEST);
+        return false;
+    }
+    strcpy(address.sun_path, path);
+    snprintf(lock, sizeof lock, "%s.lock", path);
+    errno = 0;
+    bool good = hold(d, lock);
+    if (!good) {
+        bool busy = errno == EWOULDBLOCK;
+        cli_say("serve", "%s: %s", path,
+                busy ? "another server listens there; stop it or choose another path"
+                     : strerror(errno));
+        if (d->lock >= 0) {
+            close(d->lock);
+            d->lock = -1;
+        }
+    }
+    good = good && clear_path(path, &address) && listen_at(d, path, &address);
+    if (!good) {
+        close_door(d, path);
+    }
+    return good;
+}
+
+static int serve_socket(call *c)
 {
     door d;
-    int number = 0, status = EXIT_YES;
+    int number = 0;
+    pf_error error = {PF_OK, ""};
     // what no session can start with is told now, not to every client
-    if ((status = serve(c, -1, -1, -1, 0)) != EXIT_YES) {
+    int status = serve(c, -1, -1, -1, 0);
+    if (status == EXIT_YES && c->journal && pf__file_writable(c->journal, &error) != PF_OK) {
+        status = cli_fail("serve", error.code, &error);
+    }
+    if (status != EXIT_YES) {
         return status;
     }
     if (!open_door(&d, c->socket)) {
@@ -507,64 +608,79 @@ static int serve_socket(const call *c)
     return EXIT_INTERRUPTED;
 }
 
-int cmd_serve(int argc, char **argv)
+// The options of a call; false: a usage error was printed.
+static bool read_options(call *c, int argc, char **argv, cli_list *kit)
 {
-    call c = {0};
     const char *seed_text = NULL, *idle_text = NULL;
-    cli_list kit = {.n = 0};
     const cli_option options[] = {
-        {"--journal", .value = &c.journal},     {"--socket", .value = &c.socket},
-        {"--plant", .value = &c.plant},         {"--method", .value = &c.method},
-        {"--seed", .value = &seed_text},        {"--model", .value = &c.model_file},
-        {"--resume", .value = &c.resume},       {"--idle", .value = &idle_text},
-        {"--trust", .value = &c.trust.signers}, {"--allow-exec", .flag = &c.trust.allow_exec},
+        {"--journal", .value = &c->journal},     {"--socket", .value = &c->socket},
+        {"--plant", .value = &c->plant},         {"--method", .value = &c->method},
+        {"--seed", .value = &seed_text},         {"--model", .value = &c->model_file},
+        {"--resume", .value = &c->resume},       {"--idle", .value = &idle_text},
+        {"--trust", .value = &c->trust.signers}, {"--allow-exec", .flag = &c->trust.allow_exec},
     };
-    if (!cli_parse("serve", argc, argv, options, sizeof options / sizeof options[0], &kit)) {
-        return EXIT_USAGE;
-    }
     double seed = 0;
-    if (kit.n != 1) {
-        return cli_usage("serve", "name one kit file");
+    if (!cli_parse("serve", argc, argv, options, sizeof options / sizeof options[0], kit)) {
+        return false;
     }
-    c.idle_s = 600;
+    if (kit->n != 1) {
+        return cli_usage("serve", "name one kit file") == EXIT_YES;
+    }
     if (!cli_seed("serve", seed_text, &seed) ||
-        (idle_text && !cli_integer("serve", "--idle", idle_text, 0, 1e9, &c.idle_s))) {
-        return EXIT_USAGE;
+        (idle_text && !cli_integer("serve", "--idle", idle_text, 0, 1e9, &c->idle_s))) {
+        return false;
     }
-    if (c.resume && (c.method || seed_text || (c.journal && !c.socket))) {
+    if (c->resume && (c->method || seed_text || (c->journal && !c->socket))) {
         return cli_usage("serve", "--resume: the journal says %s",
-                         c.journal ? "where it goes on: in itself; leave --journal out"
-                                   : "method and seed; leave --method and --seed out");
+                         c->journal ? "where it goes on: in itself; leave --journal out"
+                                    : "method and seed; leave --method and --seed out") == EXIT_YES;
     }
-    if (idle_text && !c.socket) {
-        return cli_usage("serve", "--idle is about clients of --socket");
+    if (idle_text && !c->socket) {
+        return cli_usage("serve", "--idle is about clients of --socket") == EXIT_YES;
     }
+    c->seed = (uint64_t)seed;
+    c->resuming = c->resume != NULL;
+    return true;
+}
+
+// What is refused before anybody connects, not as a twin that is missing.
+static int open_model(call *c)
+{
     int status = EXIT_YES;
-    if (!cli_kit_open("serve", kit.item[0], &c.trust, &c.kit, &status)) {
-        return status;
-    }
-    if (c.plant && pf_kit_get_info(c.kit.kit).starts_from_channels) {
-        cli_kit_close(&c.kit);
+    pf_error error = {PF_OK, ""};
+    if (c->plant && pf_kit_get_info(c->kit.kit).starts_from_channels) {
         return cli_usage("serve", "--plant: the kit predicts with a learned model, not with a "
                                   "twin; see --model");
     }
-    // refused before anybody connects, not as a twin that is missing
-    pf_error error = {PF_OK, ""};
-    const char *own = pf_kit_get_string(c.kit.kit, PF_KIT_PLANT);
-    bool twin = strcmp(pf_kit_get_string(c.kit.kit, PF_KIT_PREDICTOR), "twin") == 0;
-    pf_status trusted =
-        twin && !c.plant ? cli_trusted_plant(&c.trust, "the kit", own, &error) : PF_OK;
-    if (trusted != PF_OK) {
-        cli_kit_close(&c.kit);
-        return cli_fail("serve", trusted, &error);
+    const char *own = pf_kit_get_string(c->kit.kit, PF_KIT_PLANT);
+    bool twin = strcmp(pf_kit_get_string(c->kit.kit, PF_KIT_PREDICTOR), "twin") == 0;
+    if (twin && !c->plant && cli_trusted_plant(&c->trust, "the kit", own, &error) != PF_OK) {
+        return cli_fail("serve", error.code, &error);
     }
-    if (!cli_model_for_kit("serve", c.kit.kit, c.model_file, &c.model, &status)) {
-        cli_kit_close(&c.kit);
+    cli_model_for_kit("serve", c->kit.kit, c->model_file, &c->model, &status);
+    return status;
+}
+
+int cmd_serve(int argc, char **argv)
+{
+    call c = {.idle_s = 600, .log = {.fd = -1}};
+    cli_list kit = {.n = 0};
+    int status = EXIT_YES;
+    if (!read_options(&c, argc, argv, &kit)) {
+        return EXIT_USAGE;
+    }
+    if (!cli_kit_open("serve", kit.item[0], &c.trust, &c.kit, &status)) {
         return status;
     }
-    c.seed = (uint64_t)seed;
-    signal(SIGPIPE, SIG_IGN); // a client that leaves ends its session, not the server
-    status = c.socket ? serve_socket(&c) : serve(&c, 0, 1, -1, 0);
+    status = open_model(&c);
+    if (status == EXIT_YES) {
+        signal(SIGPIPE, SIG_IGN); // a client that leaves ends its session, not the server
+        status = c.socket ? serve_socket(&c) : serve(&c, 0, 1, -1, 0);
+    }
+    pf_error error = {PF_OK, ""};
+    if (pf__log_close(&c.log, &error) != PF_OK && status == EXIT_YES) {
+        status = cli_fail("serve", error.code, &error);
+    }
     pf_model_destroy(c.model);
     cli_kit_close(&c.kit);
     return status;

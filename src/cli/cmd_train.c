@@ -139,7 +139,7 @@ static pf_status train_view_plot(const train_view *v, const char *title, const c
     pf_text script = {0};
     fill_script(v, title, path, &script);
     script.failed = script.failed || v->log.failed;
-    pf_status status = pf__gnuplot_draw(path, &script, error);
+    pf_status status = pf__gnuplot_draw(path, &script, &cli_interrupted, error);
     pf__text_free(&script);
     return status;
 }
@@ -212,7 +212,8 @@ static pf_status read_settings(const call *c, pf_train_settings *s, pf_error *er
         set[n_set++] = c->set.item[i];
     }
     if (c->config) {
-        status = pf__file_read(c->config, (size_t)16 << 20, &text, &n, error);
+        status =
+            pf__file_read_until(c->config, (size_t)16 << 20, &cli_interrupted, &text, &n, error);
     }
     if (status == PF_OK) {
         status = pf_train_configure(s, c->config, text, n, set, n_set, error);
@@ -337,7 +338,8 @@ static pf_status open_data(const call *c, pf_train_settings *s, pf_plant *plant,
         // data that were named are used as they are, if they are of this plant
         return pf__transitions_ready(data, s, !c->data, plant, c->data_path.data, effort, error);
     }
-    pf_status status = pf__file_read(c->recordings, PF_CSV_BYTES, &text, &n, error);
+    pf_status status =
+        pf__file_read_until(c->recordings, PF_CSV_BYTES, &cli_interrupted, &text, &n, error);
     status = status
                  ? status
                  : pf__transitions_record(s, plant ? pf_plant_get_info(plant) : NULL, c->recordings,

@@ -8,7 +8,11 @@
 #include "host/parallel.h"
 
 #include <fcntl.h>
+#ifdef PF_HAVE_JANSSON
+#include <jansson.h>
+#endif
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -21,6 +25,22 @@ static void on_interrupt(int signal_number)
         _exit(128 + signal_number);
     }
 }
+
+#ifdef PF_HAVE_JANSSON
+// jansson drops a key or a character where an allocation fails, or aborts. What has lost something
+// must not be taken for whole, so the program ends: files appear whole or not at all, journals hold
+// every record before this one, and guards end the processes behind plants.
+static void *allocate(size_t size)
+{
+    static const char said[] = "preflight: out of memory\n";
+    void *memory = malloc(size);
+    if (!memory && size > 0) {
+        (void)!write(STDERR_FILENO, said, sizeof said - 1); // nothing is left to say it with
+        _exit(EXIT_INTERNAL);
+    }
+    return memory;
+}
+#endif
 
 static int overview(FILE *out)
 {
@@ -58,6 +78,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
     struct sigaction action = {.sa_handler = on_interrupt};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    signal(SIGCHLD, SIG_DFL); // where it was ignored nobody would know how a child ended
     signal(SIGXFSZ, SIG_IGN); // a file size limit is an error like a full disk
     return command->run(argc, argv);
 }
@@ -114,6 +135,9 @@ static void hold_streams(void)
 int main(int argc, char **argv)
 {
     hold_streams();
+#ifdef PF_HAVE_JANSSON
+    json_set_alloc_funcs(allocate, free);
+#endif
     int status = dispatch(argc, argv);
     if (pf__stopped(&cli_interrupted)) {
         // what still waits in standard output may wait for ever

@@ -394,7 +394,8 @@ int cli_config_open(const char *command, const char *path, const cli_list *set, 
         config->overrides[config->n_overrides++] = set->item[i];
     }
     if (path) {
-        pf_status status = pf__file_read(path, (size_t)16 << 20, &config->data, &config->n, &error);
+        pf_status status = pf__file_read_until(path, (size_t)16 << 20, &cli_interrupted,
+                                               &config->data, &config->n, &error);
         if (status != PF_OK) {
             return cli_fail(command, status, &error);
         }

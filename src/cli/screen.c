@@ -353,7 +353,8 @@ void cli_show_head(const cli_columns *columns)
     show_row(columns, columns->head, true);
 }
 
-void cli_show_row(const cli_columns *columns, const char *row)
+void cli_show_row(const cli_columns *columns, const pf_text *row)
 {
-    show_row(columns, row, false);
+    cli_output_lost = cli_output_lost || row->failed;
+    show_row(columns, row->data ? row->data : "", false);
 }

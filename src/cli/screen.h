@@ -39,6 +39,6 @@ typedef struct cli_columns {
 void cli_columns_start(cli_columns *columns, const char *head);           // cells between tabs
 void cli_columns_fit(cli_columns *columns, int column, const char *cell); // such a cell may come
 void cli_show_head(const cli_columns *columns);
-void cli_show_row(const cli_columns *columns, const char *row);
+void cli_show_row(const cli_columns *columns, const pf_text *row);
 
 #endif

@@ -6,22 +6,38 @@
 #include "host/signature.h"
 #include "model/model_impl.h"
 #include "plant/plant_impl.h"
+#include "wire/audit_file.h"
 
 #include <stdlib.h>
 
 pf_status cli_trusted_read(const cli_trust *trust, const char *path, size_t most, void **data,
                            size_t *n, pf_error *error)
 {
-    pf_status status = pf__file_read(path, most, data, n, error);
+    pf_status status = pf__file_read_until(path, most, &cli_interrupted, data, n, error);
     if (status == PF_OK && trust->signers) {
         // what was verified is what is used: the file is not opened again
-        status = pf__signature_verify(trust->signers, path, *data, *n, error);
+        status = pf__signature_verify(trust->signers, path, *data, *n, &cli_interrupted, error);
     }
     if (status != PF_OK) {
         free(*data);
         *data = NULL;
         *n = 0;
     }
+    return status;
+}
+
+pf_status cli_audit_read(const cli_trust *trust, const char *path, char **text, size_t *n,
+                         pf_error *error)
+{
+    void *data = NULL;
+    pf_status status = PF_OK;
+    *n = 0;
+    if (!path) {
+        status = pf_fail(error, PF_ERR_MEMORY, "out of memory for an audit");
+    } else if (!pf__file_none(path)) {
+        status = cli_trusted_read(trust, path, PF_AUDIT_BYTES, &data, n, error);
+    }
+    *text = data;
     return status;
 }
 

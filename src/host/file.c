@@ -3,12 +3,14 @@
 #define _GNU_SOURCE // flock, getentropy, O_PATH
 #include "file.h"
 
+#include "parallel.h"
 #include "text.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,51 +36,70 @@ static bool folder_of(const char *path, char folder[PATH_BYTES])
     return snprintf(folder, PATH_BYTES, "%.*s", n, slash ? path : ".") < PATH_BYTES;
 }
 
-pf_status pf__file_read(const char *path, size_t most, void **data, size_t *size, pf_error *error)
+// Opens a file to be read. With a flag nothing waits in here, not even for who writes into a pipe.
+static int open_file(const char *path, const volatile int *stop, pf_error *error)
 {
-    *data = NULL;
-    *size = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat info;
-    if (fd < 0 || fstat(fd, &info) != 0) {
-        pf__file_refuse(path, errno, error);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (stop ? O_NONBLOCK : 0));
+    int problem = fd < 0 || fstat(fd, &info) != 0 ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
+    if (problem != 0) {
         if (fd >= 0) {
             close(fd);
         }
-        return PF_ERR_FILE;
+        pf__file_refuse(path, problem, error);
+        return -1;
     }
-    if (S_ISDIR(info.st_mode)) {
-        close(fd);
-        return pf__file_refuse(path, EISDIR, error);
+    return fd;
+}
+
+// The next bytes, 0 at the end, -1 with errno; EINTR: told to stop.
+static ssize_t read_some(int fd, uint8_t *to, size_t most, const volatile int *stop)
+{
+    enum { LOOK_MS = 50 }; // the signal may have gone to another thread
+    for (;;) {
+        struct pollfd wait = {fd, POLLIN, 0};
+        if (pf__stopped(stop)) {
+            errno = EINTR;
+            return -1;
+        }
+        if (stop && poll(&wait, 1, LOOK_MS) <= 0) {
+            continue;
+        }
+        ssize_t got = read(fd, to, most);
+        if (got >= 0 || (errno != EINTR && errno != EAGAIN)) {
+            return got;
+        }
+    }
+}
+
+pf_status pf__file_read_until(const char *path, size_t most, const volatile int *stop, void **data,
+                              size_t *size, pf_error *error)
+{
+    *data = NULL;
+    *size = 0;
+    int fd = open_file(path, stop, error);
+    if (fd < 0) {
+        return PF_ERR_FILE;
     }
     // grows as it reads, so pipes work and a lying size does no harm
     size_t used = 0, room = 1 << 16;
     uint8_t *buffer = malloc(room + 1);
     pf_status status = buffer ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "%s: out of memory", path);
-    while (status == PF_OK) {
-        ssize_t got = read(fd, buffer + used, room - used);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            status = pf__file_refuse(path, errno, error);
-            break;
-        }
-        if (got == 0) {
-            break;
-        }
+    ssize_t got = 1;
+    while (status == PF_OK && (got = read_some(fd, buffer + used, room - used, stop)) > 0) {
         used += (size_t)got;
         if (used > most) {
             status = pf_fail(error, PF_ERR_FILE, "%s: larger than %z bytes", path, most);
         } else if (used == room) {
             void *grown = realloc(buffer, 2 * room + 1);
-            if (!grown) {
-                status = pf_fail(error, PF_ERR_MEMORY, "%s: out of memory", path);
-                break;
-            }
-            buffer = grown;
+            status = grown ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "%s: out of memory", path);
+            buffer = grown ? grown : buffer;
             room *= 2;
         }
+    }
+    if (got < 0) {
+        status = errno == EINTR ? pf_fail(error, PF_ERR_INTERRUPTED, "%s: interrupted", path)
+                                : pf__file_refuse(path, errno, error);
     }
     close(fd);
     if (status != PF_OK) {
@@ -89,6 +110,11 @@ pf_status pf__file_read(const char *path, size_t most, void **data, size_t *size
     *data = buffer;
     *size = used;
     return PF_OK;
+}
+
+pf_status pf__file_read(const char *path, size_t most, void **data, size_t *size, pf_error *error)
+{
+    return pf__file_read_until(path, most, NULL, data, size, error);
 }
 
 static bool write_all(int fd, const uint8_t *data, size_t size)
@@ -299,6 +325,17 @@ pf_status pf__file_move(const char *from, const char *to, pf_error *error)
     return status;
 }
 
+pf_status pf__file_keep_name(const char *path, pf_error *error)
+{
+    int folder = open_folder(path);
+    if (folder < 0) {
+        return pf__file_refuse(path, errno, error);
+    }
+    pf_status status = sync_folder(folder, path, error);
+    close(folder);
+    return status;
+}
+
 pf_status pf__file_writable(const char *path, pf_error *error)
 {
     struct stat info;
@@ -356,4 +393,13 @@ bool pf__file_regular(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+bool pf__file_none(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        return errno == ENOENT || errno == ENOTDIR;
+    }
+    return !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }

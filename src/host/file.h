@@ -8,6 +8,10 @@
 // A whole file in memory, aligned for a kit, with one zero byte after the end. Free with free().
 pf_status pf__file_read(const char *path, size_t most, void **data, size_t *size, pf_error *error);
 
+// The same; the flag (Nullable) ends the wait for whoever writes into a pipe.
+pf_status pf__file_read_until(const char *path, size_t most, const volatile int *stop, void **data,
+                              size_t *size, pf_error *error);
+
 // Why a file cannot be opened or written, from errno.
 pf_status pf__file_refuse(const char *path, int problem, pf_error *error);
 
@@ -21,6 +25,9 @@ pf_status pf__file_write(const char *path, const void *data, size_t size, pf_err
 // Gives a file that was written so another name in its folder.
 pf_status pf__file_move(const char *from, const char *to, pf_error *error);
 
+// Makes the name of a new file outlast a power cut, as write and move do.
+pf_status pf__file_keep_name(const char *path, pf_error *error);
+
 // Whether two paths name the same file, there already or not.
 bool pf__file_same(const char *a, const char *b);
 
@@ -30,6 +37,10 @@ bool pf__file_name_fits(const char *name);
 
 // Whether it is there and a plain file, not a folder, device or pipe.
 bool pf__file_regular(const char *path);
+
+// Whether there is nothing to read: no file has that name, or a device or pipe has it. What cannot
+// be looked at may be there.
+bool pf__file_none(const char *path);
 
 // Whether a file of that name could be written, asked before long work rather than after it.
 pf_status pf__file_writable(const char *path, pf_error *error);

@@ -1,15 +1,11 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#define _GNU_SOURCE // pipe2
 #include "gnuplot.h"
 
+#include "child.h"
 #include "file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 void pf__gnuplot_string(pf_text *out, const char *text)
 {
@@ -33,75 +29,40 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-// What the pipe brings until it ends.
-static void read_all(int fd, pf_text *out)
-{
-    char block[1 << 16];
-    ssize_t n = 0;
-    while ((n = read(fd, block, sizeof block)) != 0) {
-        if (n > 0) {
-            pf__text_add_n(out, block, (size_t)n);
-        } else if (errno != EINTR) {
-            out->failed = true;
-            return;
-        }
-    }
-}
-
-enum { NOT_FOUND = 127, NO_FOLDER = 126 };
-
-static void become_gnuplot(const char *folder, const char *path, const char *to, int output)
-{
-    if (chdir(folder) != 0 || dup2(output, STDOUT_FILENO) < 0) {
-        _exit(NO_FOLDER);
-    }
-    // without the user's own settings
-    execlp("gnuplot", "gnuplot", "-d", "-e", to, path, (char *)NULL);
-    _exit(NOT_FOUND);
-}
-
-// The picture as gnuplot writes it to its standard output; its exit status, or -1.
-static int draw(const char *folder, const char *script, const char *to, pf_text *picture)
-{
-    int code = 0, ends[2];
-    pf_text path = {0}; // a file even if its name begins like an option
-    pf__text_addf(&path, "./%s", script);
-    if (path.failed || pipe2(ends, O_CLOEXEC) != 0) {
-        pf__text_free(&path);
-        return -1;
-    }
-    pid_t child = fork();
-    if (child == 0) {
-        become_gnuplot(folder, path.data, to, ends[1]);
-    }
-    close(ends[1]);
-    if (child > 0) {
-        read_all(ends[0], picture);
-    }
-    close(ends[0]);
-    while (child > 0 && waitpid(child, &code, 0) < 0 && errno == EINTR) {
-    }
-    pf__text_free(&path);
-    return child > 0 && WIFEXITED(code) ? WEXITSTATUS(code) : -1;
-}
-
 static bool is_png(const char *picture)
 {
     const char *ending = strrchr(picture, '.');
     return ending && strcmp(ending, ".png") == 0;
 }
 
-pf_status pf__gnuplot(const char *folder, const char *script, const char *picture, pf_error *error)
+// The picture as gnuplot writes it to its standard output, as pf__child_run.
+static int draw(const char *folder, const char *script, const char *to, const volatile int *stop,
+                pf_text *picture)
+{
+    pf_text path = {0}; // a file even if its name begins like an option
+    pf__text_addf(&path, "./%s", script);
+    // without the user's own settings
+    const char *const arguments[] = {"gnuplot", "-d", "-e", to, path.data, NULL};
+    const pf_child child = {.arguments = arguments, .folder = folder, .stop = stop};
+    int code = path.failed ? PF_CHILD_FAILED : pf__child_run(&child, picture);
+    pf__text_free(&path);
+    return code;
+}
+
+pf_status pf__gnuplot(const char *folder, const char *script, const char *picture,
+                      const volatile int *stop, pf_error *error)
 {
     pf_text drawn = {0}, path = {0};
     pf__text_addf(&path, "%s/%s", folder, picture);
-    int code = draw(folder, script, is_png(picture) ? "TO = 'png'" : "TO = 'svg'", &drawn);
+    int code = draw(folder, script, is_png(picture) ? "TO = 'png'" : "TO = 'svg'", stop, &drawn);
     pf_status status = PF_OK;
-    if (code == NOT_FOUND) {
+    if (code == PF_CHILD_MISSING) {
         status = pf_fail(error, PF_ERR_UNSUPPORTED,
                          "gnuplot is not installed (package gnuplot-nox); data and script are in "
                          "%s: run `gnuplot %s` there",
                          folder, script);
+    } else if (code == PF_CHILD_STOPPED) {
+        status = pf_fail(error, PF_ERR_INTERRUPTED, "interrupted in a plot");
     } else if (drawn.failed || path.failed) {
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the plot");
     } else if (code != 0 || drawn.size == 0) {
@@ -128,7 +89,8 @@ void pf__gnuplot_open(pf_text *script, const char *picture, int width, int heigh
                          ".'%'.tic(text[strstrt(text, '%') + 1:*])\n");
 }
 
-pf_status pf__gnuplot_draw(const char *picture, const pf_text *script, pf_error *error)
+pf_status pf__gnuplot_draw(const char *picture, const pf_text *script, const volatile int *stop,
+                           pf_error *error)
 {
     pf_text name = {0}, folder = {0};
     pf__text_addf(&name, "%s.gp", picture);
@@ -136,8 +98,9 @@ pf_status pf__gnuplot_draw(const char *picture, const pf_text *script, pf_error 
     pf_status status = script->failed || name.failed || folder.failed
                            ? pf_fail(error, PF_ERR_MEMORY, "out of memory for the plot")
                            : pf__file_write(name.data, script->data, script->size, error);
-    status =
-        status ? status : pf__gnuplot(folder.data, base_name(name.data), base_name(picture), error);
+    status = status
+                 ? status
+                 : pf__gnuplot(folder.data, base_name(name.data), base_name(picture), stop, error);
     pf__text_free(&name);
     pf__text_free(&folder);
     return status;

@@ -13,13 +13,15 @@ void pf__gnuplot_string(pf_text *out, const char *text);
 // Runs gnuplot on a script of that name in a folder and writes the picture of that name, .svg or
 // .png, beside it. The script finds the ending in TO and draws to standard output; run by hand it
 // has no TO and writes files. Where gnuplot is not installed, PF_ERR_UNSUPPORTED says how to do
-// that.
-pf_status pf__gnuplot(const char *folder, const char *script, const char *picture, pf_error *error);
+// that. stop (Nullable) ends the wait for it.
+pf_status pf__gnuplot(const char *folder, const char *script, const char *picture,
+                      const volatile int *stop, pf_error *error);
 
 // Adds the commands that open a picture of that path, .svg or .png, when run in its folder. They
 // define tic(text), through which a label of `set xtics` or `set ytics` must go: it is a format.
 void pf__gnuplot_open(pf_text *script, const char *picture, int width, int height);
 // Writes the script of a picture beside it, as PICTURE.gp, and runs it there.
-pf_status pf__gnuplot_draw(const char *picture, const pf_text *script, pf_error *error);
+pf_status pf__gnuplot_draw(const char *picture, const pf_text *script, const volatile int *stop,
+                           pf_error *error);
 
 #endif

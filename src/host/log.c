@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE // flock
 #include "log.h"
 
 #include "file.h"
@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,7 +21,8 @@ bool pf__put(int fd, const char *data, size_t n, const volatile int *stop, doubl
     while (n > 0) {
         struct pollfd wait = {fd, POLLOUT, 0};
         int ready = poll(&wait, 1, LOOK_MS);
-        if (ready <= 0 && pf__stopped(stop)) { // a record that can be ended is
+        // what can be written at once is, also when we are told to stop
+        if (ready <= 0 && pf__stopped(stop)) {
             errno = EINTR;
             return false;
         }
@@ -31,7 +33,7 @@ bool pf__put(int fd, const char *data, size_t n, const volatile int *stop, doubl
         if (ready == 0 || (ready < 0 && errno == EINTR)) {
             continue;
         }
-        // so much a pipe takes without a wait once it is ready
+        // a pipe that is ready takes this much without a wait
         ssize_t did = write(fd, data, n < PIPE_BUF ? n : PIPE_BUF);
         if (did < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) {
             continue;
@@ -51,26 +53,11 @@ static pf_status refuse(const pf_log *log, pf_error *error)
                    strcmp(log->path, "-") == 0 ? "standard output" : log->path, strerror(errno));
 }
 
-// Whether the file is ours to write: it was not there, and is now, or is empty or no plain file.
-static bool claim(const char *path, bool *made)
-{
-    struct stat info;
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    *made = fd >= 0;
-    if (fd >= 0) {
-        close(fd);
-        return true;
-    }
-    bool there = errno == EEXIST && stat(path, &info) == 0;
-    errno = there ? EEXIST : errno;
-    return there && (!S_ISREG(info.st_mode) || info.st_size == 0);
-}
-
-// Two that go on with one log would mix their records.
+// Two that write one log would mix their records, or one would take it from the other. Gives false
+// where another process has it.
 static bool lock(int fd)
 {
-    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    return fcntl(fd, F_SETLK, &whole) == 0 || (errno != EACCES && errno != EAGAIN);
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
 }
 
 // A log that could not be started is none.
@@ -83,37 +70,72 @@ static pf_status give_up(pf_log *log, pf_status status)
     return status;
 }
 
+static pf_status refuse_held(const char *path, pf_error *error)
+{
+    return pf_fail(error, PF_ERR_FILE, "%s: another process writes it; stop that one first", path);
+}
+
+// A file that is new, or is there and empty.
+static pf_status start_new(pf_log *log, const pf_text *first, pf_error *error)
+{
+    struct stat info;
+    log->fd = open(log->path, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    bool made = log->fd >= 0;
+    if (!made && errno == EEXIST) {
+        log->fd = open(log->path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    }
+    if (log->fd < 0) {
+        return refuse(log, error);
+    }
+    if (!lock(log->fd)) {
+        return give_up(log, refuse_held(log->path, error));
+    }
+    if (fstat(log->fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
+        return give_up(log, pf_fail(error, PF_ERR_FILE,
+                                    "%s: holds a journal already and is not overwritten; move it "
+                                    "away or name another file, or go on from it with --resume",
+                                    log->path));
+    }
+    pf_status status = pf__log_add(log, first, error);
+    status = status || !made ? status : pf__file_keep_name(log->path, error);
+    if (status != PF_OK && made) {
+        unlink(log->path);
+    }
+    return give_up(log, status);
+}
+
+// In the place of what is there, once its first record is whole.
+static pf_status replace(pf_log *log, const pf_text *first, pf_error *error)
+{
+    int old = open(log->path, O_WRONLY | O_CLOEXEC);
+    pf_status status = old >= 0 && !lock(old)
+                           ? refuse_held(log->path, error)
+                           : pf__file_write(log->path, first->data, first->size, error);
+    if (status == PF_OK) {
+        log->fd = open(log->path, O_WRONLY | O_APPEND | O_CLOEXEC);
+        status = log->fd < 0      ? refuse(log, error)
+                 : !lock(log->fd) ? refuse_held(log->path, error)
+                                  : PF_OK;
+    }
+    if (old >= 0) {
+        close(old);
+    }
+    return give_up(log, status);
+}
+
 pf_status pf__log_start(pf_log *log, const char *path, pf_log_start how, const volatile int *stop,
                         const pf_text *first, pf_error *error)
 {
     struct stat info;
-    bool made = false;
     *log = (pf_log){-1, path, stop};
     if (first->failed) {
         return pf_fail(error, PF_ERR_MEMORY, "%s: out of memory for a record", path);
     }
-    if (strcmp(path, "-") == 0) {
-        log->fd = fcntl(1, F_DUPFD_CLOEXEC, 3);
-    } else if (how == PF_LOG_NEW && !claim(path, &made)) {
-        return errno == EEXIST
-                   ? pf_fail(error, PF_ERR_FILE,
-                             "%s: holds a journal already and is not overwritten; move it away or "
-                             "name another file, or go on from it with --resume",
-                             path)
-                   : refuse(log, error);
-    } else if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
-        log->fd = open(path, O_WRONLY | O_CLOEXEC);
-    } else {
-        pf_status status = pf__file_write(path, first->data, first->size, error);
-        if (status != PF_OK) {
-            if (made) {
-                unlink(path);
-            }
-            return status;
-        }
-        log->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-        return log->fd >= 0 && lock(log->fd) ? PF_OK : give_up(log, refuse(log, error));
+    bool standard = strcmp(path, "-") == 0;
+    if (!standard && (stat(path, &info) != 0 || S_ISREG(info.st_mode))) {
+        return (how == PF_LOG_NEW ? start_new : replace)(log, first, error);
     }
+    log->fd = standard ? fcntl(1, F_DUPFD_CLOEXEC, 3) : open(path, O_WRONLY | O_CLOEXEC);
     return log->fd < 0 ? refuse(log, error) : give_up(log, pf__log_add(log, first, error));
 }
 
@@ -125,8 +147,7 @@ pf_status pf__log_resume(pf_log *log, const char *path, size_t whole, const vola
         return refuse(log, error);
     }
     if (!lock(log->fd)) {
-        return give_up(log, pf_fail(error, PF_ERR_FILE,
-                                    "%s: another process writes it; stop that one first", path));
+        return give_up(log, refuse_held(path, error));
     }
     bool good = ftruncate(log->fd, (off_t)whole) == 0 && fsync(log->fd) == 0;
     return good ? PF_OK : give_up(log, refuse(log, error));

@@ -15,7 +15,7 @@ typedef struct pf_log {
 // What pf__log_start does with a file that is there.
 typedef enum pf_log_start {
     PF_LOG_NEW,    // refuses it unless it is empty
-    PF_LOG_REPLACE // takes its place, once the first record is whole
+    PF_LOG_REPLACE // takes its place, once the first record is whole; not while another writes it
 } pf_log_start;
 
 // Starts a log with its first record. A pipe or a device is written to as it is; "-" is standard
@@ -23,8 +23,8 @@ typedef enum pf_log_start {
 pf_status pf__log_start(pf_log *log, const char *path, pf_log_start how, const volatile int *stop,
                         const pf_text *first, pf_error *error);
 
-// Goes on with a log of which the first `whole` bytes stand; what follows them is removed. Refused
-// while another process goes on with it.
+// Goes on with a log: keeps its first `whole` bytes and removes what follows. Refused while another
+// process writes it.
 pf_status pf__log_resume(pf_log *log, const char *path, size_t whole, const volatile int *stop,
                          pf_error *error);
 

@@ -8,8 +8,8 @@
 // Signatures of OpenSSH, made with `ssh-keygen -Y sign -n preflight`. ssh-keygen verifies them.
 
 // Whether PATH.sig signs these bytes of the file at path, for the namespace preflight, with a key
-// of somebody in the file of allowed signers.
+// of somebody in the file of allowed signers. stop (Nullable) ends the wait for ssh-keygen.
 pf_status pf__signature_verify(const char *signers, const char *path, const void *data, size_t size,
-                               pf_error *error);
+                               const volatile int *stop, pf_error *error);
 
 #endif

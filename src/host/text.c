@@ -83,6 +83,18 @@ void pf__text_add_n(pf_text *text, const char *s, size_t n)
     text->data[text->size] = 0;
 }
 
+void pf__text_add_word(pf_text *text, const char *word)
+{
+    bool plain = word[0] && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                         "0123456789_-./=:,+@%") == strlen(word);
+    pf__text_add(text, plain ? "" : "'");
+    for (; *word; word++) {
+        pf__text_add(text, *word == '\'' ? "'\\'" : "");
+        pf__text_add_n(text, word, 1);
+    }
+    pf__text_add(text, plain ? "" : "'");
+}
+
 void pf__text_join(pf_text *text, const pf_text *part)
 {
     pf__text_add_n(text, part->data ? part->data : "", part->size);

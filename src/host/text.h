@@ -44,6 +44,8 @@ void pf__text_free(pf_text *text);
 void pf__text_clear(pf_text *text);
 void pf__text_add(pf_text *text, const char *s);
 void pf__text_add_n(pf_text *text, const char *s, size_t n);
+// A word of a command as a shell reads it, quoted where it must be.
+void pf__text_add_word(pf_text *text, const char *word);
 // A text that memory ran out for makes the whole one failed too.
 void pf__text_join(pf_text *text, const pf_text *part);
 void pf__text_addf(pf_text *text, const char *format, ...)

@@ -177,69 +177,67 @@ static void get_entry(json_t *o, pf_audit_result *r)
     }
 }
 
-// A text as JSON, NULL: it is not an audit.
-static json_t *parse(const char *text, size_t n)
+// A text as JSON. Refused where it is no audit; text NULL, there is none: *json is NULL.
+static pf_status parse(const char *text, size_t n, json_t **json, pf_error *error)
 {
-    json_error_t problem;
-    json_t *json = pf__json_load(text, n, JSON_REJECT_DUPLICATES, &problem);
-    const char *format = json_string_value(json_object_get(json, "format"));
-    if (json && (!format || strcmp(format, "preflight-audit") != 0 ||
-                 !json_is_array(json_object_get(json, "entries")))) {
-        json_decref(json);
-        json = NULL;
+    json_error_t problem = {.line = 0}; // jansson leaves the code as it is where memory is short
+    *json = text ? pf__json_load(text, n, JSON_REJECT_DUPLICATES, &problem) : NULL;
+    if (!text) {
+        return PF_OK;
     }
-    return json;
+    enum json_error_code code = *json ? json_error_unknown : json_error_code(&problem);
+    if (!*json && (code == json_error_out_of_memory || code == json_error_unknown)) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for an audit");
+    }
+    const char *format = json_string_value(json_object_get(*json, "format"));
+    if (!format || strcmp(format, "preflight-audit") != 0 ||
+        !json_is_array(json_object_get(*json, "entries"))) {
+        json_decref(*json);
+        *json = NULL;
+        return pf_fail(error, PF_ERR_FORMAT, "is no audit, or a damaged one");
+    }
+    return PF_OK;
 }
 
-// The file as JSON, NULL: there is none, or it is not an audit.
-static json_t *load(const char *path)
+bool pf__audit_damaged(const char *text, size_t n)
 {
-    void *data = NULL;
-    size_t n = 0;
-    if (!pf__file_regular(path) || pf__file_read(path, PF_AUDIT_BYTES, &data, &n, NULL) != PF_OK) {
-        return NULL;
-    }
-    json_t *json = parse(data, n);
-    free(data);
-    return json;
-}
-
-bool pf__audit_damaged(const char *path)
-{
-    json_t *json = load(path);
-    bool read = json != NULL;
+    json_t *json = NULL;
+    pf_status status = parse(text, n, &json, NULL);
     json_decref(json);
-    return !read && pf__file_regular(path);
+    return status == PF_ERR_FORMAT;
 }
 
 // Whether a file was made for the same question.
-static bool same_head(json_t *json, const pf_audit *a)
+static pf_status compare_heads(json_t *json, const pf_audit *a, bool *same, pf_error *error)
 {
     pf_text head = {0};
     json_error_t problem;
     pf__text_add(&head, "{");
     add_head(&head, a);
     pf__text_add(&head, "}");
-    json_t *own = head.data ? pf__json_load(head.data, strlen(head.data), 0, &problem) : NULL;
-    bool same = own != NULL;
+    json_t *own = head.failed ? NULL : pf__json_load(head.data, head.size, 0, &problem);
     const char *key;
     json_t *value;
+    *same = own != NULL;
     json_object_foreach(own, key, value)
     {
-        same = same && json_equal(value, json_object_get(json, key));
+        *same = *same && json_equal(value, json_object_get(json, key));
     }
+    bool known = own != NULL;
     json_decref(own);
     pf__text_free(&head);
-    return same;
+    return known ? PF_OK : pf_fail(error, PF_ERR_MEMORY, "out of memory for an audit");
 }
 
-pf_status pf__audit_resume(const char *path, const pf_audit *a, bool *known,
+pf_status pf__audit_resume(const char *text, size_t n_text, const pf_audit *a, bool *known,
                            pf_audit_result *results, int *n, pf_error *error)
 {
-    (void)error;
     *n = 0;
-    json_t *json = load(path);
-    json_t *entries = json && same_head(json, a) ? json_object_get(json, "entries") : NULL;
+    json_t *json = NULL;
+    bool same = false;
+    pf_status status = parse(text, n_text, &json, error);
+    status = json ? compare_heads(json, a, &same, error) : status;
+    json_t *entries = same ? json_object_get(json, "entries") : NULL;
     for (size_t i = 0; i < json_array_size(entries); i++) {
         json_t *item = json_array_get(entries, i);
         const char *name = json_string_value(json_object_get(item, "fault"));
@@ -254,7 +252,7 @@ pf_status pf__audit_resume(const char *path, const pf_audit *a, bool *known,
         }
     }
     json_decref(json);
-    return PF_OK;
+    return status;
 }
 
 // Whether the audit was of this machine.
@@ -266,36 +264,54 @@ static bool same_machine(json_t *json, const pf_plant *plant)
     return machine && strcmp(machine, own) == 0;
 }
 
-bool pf__audit_would_lose(const char *path, const pf_audit *a, char *what, size_t size)
+// The names and the count of what is done in an audit.
+typedef struct done {
+    int n;
+    const char *left_out; // the first that a catalogue does not have
+} done;
+
+static done done_in(json_t *entries, const pf_catalogue *catalogue)
 {
-    char sha[65];
-    json_t *json = load(path), *entries = json_object_get(json, "entries");
-    const char *kit = json_string_value(json_object_get(json, "kit")), *left_out = NULL;
-    pf__sha256_text(pf_kit_get_info(a->kit).sha256, sha);
-    bool other =
-        kit && strcmp(kit, sha) == 0 && same_machine(json, a->plant) && !same_head(json, a);
-    int done = 0, sessions = get_int(json, "sessions");
-    for (size_t i = 0; i < json_array_size(entries) && other; i++) {
+    done d = {0};
+    for (size_t i = 0; i < json_array_size(entries); i++) {
         json_t *item = json_array_get(entries, i);
         const char *name = json_string_value(json_object_get(item, "fault"));
         pf_audit_result r = {0};
         get_entry(item, &r);
         if (name && r.covered && makes_sense(&r)) {
-            left_out = left_out || pf__catalogue_find(a->catalogue, name) ? left_out : name;
-            done++;
+            bool kept = d.left_out || pf__catalogue_find(catalogue, name);
+            d.left_out = kept ? d.left_out : name;
+            d.n++;
         }
     }
-    bool rules = json_is_true(json_object_get(json, "rules")) && !a->rules;
-    bool loses = done > 0 && (sessions > a->sessions || left_out || rules);
-    if (loses && left_out) {
-        snprintf(what, size, "an audit with the fault '%.80s', which this one leaves out",
-                 left_out);
-    } else if (loses) {
-        snprintf(what, size, "an audit of %s, %s each%s", pf__counted(done, "fault").text,
-                 pf__counted(sessions, "session").text, rules ? ", with --rules" : "");
+    return d;
+}
+
+pf_status pf__audit_would_lose(const char *text, size_t n, const pf_audit *a, char *what,
+                               size_t size, pf_error *error)
+{
+    char sha[65];
+    json_t *json = NULL;
+    bool same = false;
+    what[0] = 0;
+    pf_status status = parse(text, n, &json, error);
+    status = json ? compare_heads(json, a, &same, error) : status;
+    const char *kit = json_string_value(json_object_get(json, "kit"));
+    pf__sha256_text(pf_kit_get_info(a->kit).sha256, sha);
+    if (kit && strcmp(kit, sha) == 0 && same_machine(json, a->plant) && !same) {
+        done d = done_in(json_object_get(json, "entries"), a->catalogue);
+        bool rules = json_is_true(json_object_get(json, "rules")) && !a->rules;
+        int sessions = get_int(json, "sessions");
+        if (d.n > 0 && d.left_out) {
+            snprintf(what, size, "an audit with the fault '%.80s', which this one leaves out",
+                     d.left_out);
+        } else if (d.n > 0 && (sessions > a->sessions || rules)) {
+            snprintf(what, size, "an audit of %s, %s each%s", pf__counted(d.n, "fault").text,
+                     pf__counted(sessions, "session").text, rules ? ", with --rules" : "");
+        }
     }
     json_decref(json);
-    return loses;
+    return status;
 }
 
 // Whether an entry has the name of an earlier one.
@@ -313,7 +329,9 @@ static bool named_before(json_t *entries, size_t i)
 bool pf__audit_summary(pf_text *out, const char *text, size_t n_text, const char *kit_sha256,
                        const pf_plant *machine, bool unrehearsed, char *line, size_t size)
 {
-    json_t *json = parse(text, n_text);
+    json_t *json = NULL;
+    // what is no audit says nothing
+    out->failed = parse(text, n_text, &json, NULL) == PF_ERR_MEMORY || out->failed;
     json_t *entries = json_object_get(json, "entries");
     const char *kit = json_string_value(json_object_get(json, "kit"));
     const char *catalogue = json_string_value(json_object_get(json, "catalogue"));
@@ -384,9 +402,13 @@ static void add_row(pf_text *html, const char *name, const pf_audit_result *r)
     pf__page_row_end(html);
 }
 
-bool pf__audit_table(pf_text *html, const char *path, const char *kit_sha256)
+bool pf__audit_table(pf_text *html, const char *text, size_t n_text, const char *kit_sha256)
 {
-    json_t *json = load(path), *entries = json_object_get(json, "entries");
+    json_t *json = NULL;
+    if (parse(text, n_text, &json, NULL) == PF_ERR_MEMORY) {
+        html->failed = true;
+    }
+    json_t *entries = json_object_get(json, "entries");
     const char *kit = json_string_value(json_object_get(json, "kit"));
     bool same = kit && strcmp(kit, kit_sha256) == 0;
     size_t n = same ? json_array_size(entries) : 0;

@@ -18,15 +18,19 @@ char *pf__audit_path(const char *kit);
 void pf__audit_json(pf_text *out, const pf_audit *audit, const bool *known,
                     const pf_audit_result *results);
 
-// Takes over the entries of an earlier file that was made with the same kit, catalogue, sessions
-// and seed; *n counts them. Another file, or none: nothing is taken over.
-pf_status pf__audit_resume(const char *path, const pf_audit *audit, bool *known,
+// What follows takes the bytes of an earlier file, NULL where there is none, so that what was
+// verified is what is used. Refused where they are no audit.
+
+// Takes over the entries of an earlier audit with the same kit, catalogue, sessions and seed; *n
+// counts them. Of another one, or of none, nothing is taken over.
+pf_status pf__audit_resume(const char *text, size_t n_text, const pf_audit *audit, bool *known,
                            pf_audit_result *results, int *n, pf_error *error);
 
-// Whether the file holds another audit of this kit and machine that this one would not make up for:
-// with more sessions, with a fault that is not in the catalogue, or with rules that are left out.
-// what: that, in words.
-bool pf__audit_would_lose(const char *path, const pf_audit *audit, char *what, size_t size);
+// Whether they are another audit of this kit and machine that this one would not make up for: with
+// more sessions, with a fault that is not in the catalogue, or with rules that are left out. what:
+// that, in words; empty where nothing is lost.
+pf_status pf__audit_would_lose(const char *text, size_t n, const pf_audit *audit, char *what,
+                               size_t size, pf_error *error);
 
 // What a certificate says of the audit of its kit, as members of an object: entries, sessions, the
 // false ones of promised entries and their upper limit at worst. Gives false, and adds nothing,
@@ -35,11 +39,11 @@ bool pf__audit_would_lose(const char *path, const pf_audit *audit, char *what, s
 bool pf__audit_summary(pf_text *out, const char *text, size_t n_text, const char *kit_sha256,
                        const pf_plant *machine, bool unrehearsed, char *line, size_t size);
 
-// Whether there is a file that is no audit any more: cut off, or overwritten.
-bool pf__audit_damaged(const char *path);
+// Whether bytes are no audit any more: cut off, or overwritten.
+bool pf__audit_damaged(const char *text, size_t n);
 
 // The audit of a kit as a table of an HTML page, entry by entry, unfinished ones too. False, and
-// nothing is added, where there is no audit of this kit.
-bool pf__audit_table(pf_text *html, const char *path, const char *kit_sha256);
+// nothing is added, where this is no audit of the kit.
+bool pf__audit_table(pf_text *html, const char *text, size_t n_text, const char *kit_sha256);
 
 #endif

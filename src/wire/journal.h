@@ -62,12 +62,17 @@ typedef struct pf_journal_head {
 
 pf_status pf__journal_head_read(const char *text, size_t n, pf_journal_head *head, pf_error *error);
 
-// Brings a fresh dialogue with that kit, method and seed to where the whole lines of a journal end.
-// Refused where a recomputed reply is another than the recorded one, and where the session is done
-// and its verdict was given.
+typedef struct pf_resumed {
+    int records;  // recomputed
+    size_t whole; // bytes that stand; what follows is part of a record
+    bool over;    // the session is done and its verdict was given
+} pf_resumed;
+
+// Brings a fresh dialogue with that kit, method and seed to where a journal ends. Refused where a
+// recomputed reply is another than the recorded one.
 struct pf_protocol;
-pf_status pf__replay_resume(struct pf_protocol *dialogue, const char *text, size_t n, int *records,
-                            pf_error *error);
+pf_status pf__replay_resume(struct pf_protocol *dialogue, const char *text, size_t n,
+                            pf_resumed *resumed, pf_error *error);
 
 void pf__base64_encode(pf_text *out, const void *data, size_t n);
 // Decodes into at most n bytes at data; the number of bytes, or SIZE_MAX if the text is not base64

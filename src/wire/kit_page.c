@@ -296,7 +296,8 @@ static void add_summary(pf_text *out, const pf_kit *k)
                   shown, k->n_mech - 1, pf__quality_gains(k, &n)[gain], APART, can, k->n_tasks);
 }
 
-pf_status pf__kit_page(const pf_kit *k, const char *audit, pf_text *html, pf_error *error)
+pf_status pf__kit_page(const pf_kit *k, const char *audit, size_t n_audit, pf_text *html,
+                       pf_error *error)
 {
     char sha[65];
     pf__sha256_text(k->sha256, sha);
@@ -309,11 +310,11 @@ pf_status pf__kit_page(const pf_kit *k, const char *audit, pf_text *html, pf_err
     add_tasks(html, k);
     add_rehearsals(html, k);
     pf__text_add(html, "<h2>The audit</h2>\n");
-    if (!audit || !pf__audit_table(html, audit, sha)) {
+    if (!audit || !pf__audit_table(html, audit, n_audit, sha)) {
         pf__text_addf(html,
                       "<p>%s <code>preflight audit KIT</code> tries its verdict on machines that "
                       "are sick in every way.</p>\n",
-                      audit && pf__audit_damaged(audit)
+                      audit && pf__audit_damaged(audit, n_audit)
                           ? "The file with its audit is damaged: it says nothing."
                           : "This kit was not audited.");
     }

@@ -8,7 +8,9 @@
 
 // How good a calibration is, as one HTML page: how well each mechanism separates at each gain, the
 // coordinates over the gain, the channels, what healthy tasks return and how much loss each can
-// bear, the rehearsals, and the audit. audit (Nullable): its file, shown if it is of this kit.
-pf_status pf__kit_page(const pf_kit *kit, const char *audit, pf_text *html, pf_error *error);
+// bear, the rehearsals, and the audit. audit (Nullable): the bytes of its file, shown if it is of
+// this kit.
+pf_status pf__kit_page(const pf_kit *kit, const char *audit, size_t n_audit, pf_text *html,
+                       pf_error *error);
 
 #endif

@@ -78,7 +78,8 @@ typedef struct walk {
     double *before; // location belief before a tell
     int told;
     bool told_done;
-    bool judged; // the last record is a verdict
+    bool judged;  // the last record is a verdict
+    size_t whole; // bytes up to the end of the last line that can be read
     pf_replay *result;
     bool explain;
 } walk;
@@ -235,10 +236,12 @@ static pf_status run_lines(walk *w, const char *text, size_t n, pf_error *error)
     for (size_t at = 0; at < n && status == PF_OK;) {
         const char *end = memchr(text + at, '\n', n - at);
         size_t size = end ? (size_t)(end - text) - at : n - at;
+        bool last = at + size + 1 >= n; // its newline may be on the disk before the rest of it is
         if (++line > 1 || !w->dialogue) {
-            status = run_line(w, text + at, size, line, !end, error);
+            status = run_line(w, text + at, size, line, last, error);
         }
         at += size + 1;
+        w->whole = end && !w->result->cut ? at : w->whole;
     }
     if (status == PF_OK && w->dialogue) {
         w->result->open =
@@ -292,21 +295,20 @@ pf_status pf__journal_head_read(const char *text, size_t n, pf_journal_head *hea
     return status;
 }
 
-pf_status pf__replay_resume(pf_protocol *dialogue, const char *text, size_t n, int *records,
+pf_status pf__replay_resume(pf_protocol *dialogue, const char *text, size_t n, pf_resumed *resumed,
                             pf_error *error)
 {
     pf_replay result = {0};
     walk w = {.result = &result, .dialogue = dialogue};
+    while (n > 0 && text[n - 1] != '\n') {
+        n--; // what follows the last line was never answered
+    }
     pf_status status = make_before(&w, error);
     status = status ? status : run_lines(&w, text, n, error);
     free(w.before);
     pf__text_free(&w.reply);
-    *records = result.events;
-    if (status == PF_OK && (result.differs || result.cut)) {
-        status = pf_fail(error, PF_ERR_FORMAT, "the journal does not replay: %s", result.where);
-    } else if (status == PF_OK && !result.open && w.judged) {
-        status = pf_fail(error, PF_ERR_ARGUMENT,
-                         "the session is done and its verdict was given; start a new one");
-    }
-    return status;
+    *resumed = (pf_resumed){result.events, w.whole, !result.open && w.judged};
+    return status == PF_OK && result.differs
+               ? pf_fail(error, PF_ERR_FORMAT, "the journal does not replay: %s", result.where)
+               : status;
 }

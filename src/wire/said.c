@@ -41,10 +41,22 @@ static double number(reader *r, json_t *object, const char *key)
     return as_number(r, key, json_object_get(object, key));
 }
 
-// null is what no number could be had for.
-static double number_or_null(reader *r, json_t *object, const char *key)
+// A number that no check gives beyond these ends, but for rounding.
+static double number_within(reader *r, json_t *object, const char *key, double least, double most)
 {
-    return json_is_null(json_object_get(object, key)) ? NAN : number(r, object, key);
+    const double rounding = 1e-9;
+    double value = number(r, object, key);
+    if (!(value >= least - rounding && value <= most + rounding)) {
+        refuse(r, key, "out of range");
+    }
+    return value;
+}
+
+// null is what no number could be had for.
+static double return_or_null(reader *r, json_t *object, const char *key)
+{
+    return json_is_null(json_object_get(object, key)) ? NAN
+                                                      : number_within(r, object, key, -HUGE_VAL, 1);
 }
 
 static int count(reader *r, json_t *object, const char *key)
@@ -103,7 +115,7 @@ static pf_found read_mechanism(reader *r, const pf_said *said, int mechanism)
     r->list = "mechanisms";
     r->at = i;
     pf_found found = {.mechanism = text(r, m, "name"),
-                      .changed = number(r, m, "p_changed"),
+                      .changed = number_within(r, m, "p_changed", 0, 1),
                       .gain = number(r, m, "mean_gain"),
                       .probed = truth(r, m, "probed"),
                       .gain_if_changed = true};
@@ -178,12 +190,14 @@ static int decision_of(const char *name)
     return -1;
 }
 
-// Whether a decision, its reason and its bound go together.
-static bool agrees(const pf_task_said *task, double j_min)
+// Whether a decision, its reason, its bound and its rehearsal go together.
+static bool agrees(const pf_task_said *task, const pf_said *said)
 {
-    bool reached = task->lower >= j_min, unseen = task->why == PF_WHY_UNSEEN_LOSS;
+    bool reached = task->lower >= said->j_min, unseen = task->why == PF_WHY_UNSEEN_LOSS;
     bool condition = task->why == PF_WHY_NOT_REHEARSED || unseen;
-    return task->decision == PF_GO      ? task->why == PF_WHY_CERTIFIED && reached
+    bool ran = !said->rehearses || strcmp(task->rehearsed, "group") == 0 ||
+               strcmp(task->rehearsed, "apart") == 0;
+    return task->decision == PF_GO      ? task->why == PF_WHY_CERTIFIED && reached && ran
            : task->decision == PF_GO_IF ? condition && (reached || unseen)
                                         : task->why != PF_WHY_CERTIFIED && !condition;
 }
@@ -196,8 +210,8 @@ static void read_task(reader *r, const pf_said *said, int i, pf_task_said *out)
     *out = (pf_task_said){.name = text(r, task, "name"),
                           .fallback = text(r, task, "fallback"),
                           .rehearsed = text(r, task, "rehearsed"),
-                          .mean = number_or_null(r, task, "mean"),
-                          .lower = number_or_null(r, task, "lower")};
+                          .mean = return_or_null(r, task, "mean"),
+                          .lower = return_or_null(r, task, "lower")};
     int decision = decision_of(text(r, task, "decision")), why = why_of(text(r, task, "why"));
     if (decision < 0) {
         refuse(r, "decision", "none of go, go-if and no-go");
@@ -211,9 +225,10 @@ static void read_task(reader *r, const pf_said *said, int i, pf_task_said *out)
         if (out->why == PF_WHY_UNSEEN_LOSS) {
             pair(r, task, "unseen", out->unseen);
         }
-        if (!agrees(out, said->j_min)) {
+        if (!agrees(out, said)) {
             refuse(r, "decision",
-                   "in contradiction to its bound, j_min or reason; replay the journal instead");
+                   "in contradiction to its bound, j_min, reason or rehearsal; replay the journal "
+                   "instead");
         }
     }
 }
@@ -276,7 +291,7 @@ static void read_accepted(reader *r, pf_said *said)
     }
 }
 
-// Certificates of before have no list.
+// What the settings weaken. Certificates that were written before there was such a list lack it.
 static void read_weakened(reader *r, pf_said *said)
 {
     json_t *list = json_object_get(said->json, "weakened");
@@ -318,8 +333,8 @@ static void read_certificate(reader *r, pf_said *said)
     said->kit = text(r, json, "kit");
     said->injected = text_or_null(r, json, "injected");
     said->odd.looks_like = text_or_null(r, json, "looks_like");
-    said->alpha = number(r, json, "alpha");
-    said->j_min = number(r, json, "j_min");
+    said->alpha = number_within(r, json, "alpha", 0, 1);
+    said->j_min = number_within(r, json, "j_min", exp(-1), 1); // what doing nothing returns
     said->rehearses = strcmp(text(r, json, "rules"), "paper") != 0;
     read_accepted(r, said);
     read_weakened(r, said);

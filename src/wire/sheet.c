@@ -363,12 +363,13 @@ static void add_remedies(const sheet *s)
             bool same = last.size > 0 && strcmp(last.data, remedy.data) == 0;
             if (!same) {
                 end_remedy(s, &last);
-                pf__text_add(&last, remedy.data ? remedy.data : "");
+                pf__text_join(&last, &remedy);
             }
             pf__text_add(s->out, same ? ", " : "<li>What would make ");
             pf__page_name(s->out, task.name);
         }
         end_remedy(s, &last);
+        s->out->failed = s->out->failed || last.failed;
     }
     pf__text_free(&last);
     pf__text_free(&remedy);

@@ -34,6 +34,21 @@ static void add_number(found *f, bool weaker, const char *setting, double is, do
     }
 }
 
+// The mechanism that is held for least likely to have changed, against an even share of the
+// default: a list may be in order as a whole and rule out one mechanism.
+static void add_prior(found *f, const pf_kit *k, double change)
+{
+    double even = change / (k->n_mech - 1);
+    int least = 1;
+    for (int j = 2; j < k->n_mech; j++) {
+        least = k->prior[j] < k->prior[least] ? j : least;
+    }
+    char means[96];
+    snprintf(means, sizeof means, "%.40s is held for less likely to have changed",
+             pf_kit_mechanism_name(k, least));
+    add_number(f, k->prior[least] < even * (1 - 1e-9), "prior", k->prior[least], even, means);
+}
+
 // What the rules of a kit leave out.
 static void add_rules(found *f, const pf_kit *k)
 {
@@ -43,6 +58,8 @@ static void add_rules(found *f, const pf_kit *k)
     }
     if (k->rehearse == PF_REHEARSE_NONE) {
         add(f, "rehearse", "none, not group: no task is tried before it is go-if");
+    } else if (k->n_rehearse > 0 && k->budget3 == 0) {
+        add(f, "budget.rehearsal", "0: no task is tried before it is go-if");
     }
     if (k->posterior != PF_POSTERIOR_JOINT) {
         add(f, "posterior", "transport, not joint: what fits no loss of strength is not noticed");
@@ -55,18 +72,34 @@ static void add_rules(found *f, const pf_kit *k)
     }
 }
 
+// A multiple of the plant's own noise, or where it has none of the scale of a reading; 1 is much
+// for either. Misfit and rehearsals forgive what such noise could have done.
+static void add_noise(found *f, const pf_kit *k)
+{
+    char words[100];
+    if (k->sensor_noise > 1) {
+        snprintf(words, sizeof words, "%.6g: what is off by less than so much noise is not noticed",
+                 k->sensor_noise);
+        add(f, "sensor_noise", words);
+    }
+}
+
+// Not here are settings that make no false go easier to get, as audits of kits with and without
+// them say (docs/trust.md): g_cal, grid and every_severity are about the alarm and the paper's
+// severity, while the joint posterior has gains of its own; `bound: worst` makes the same promise
+// in another way; with `stop: break`, fewer looks or less noise than the sensors have, less is go.
+// Budgets have no default but what is found from the machine.
 int pf__weakened(const pf_kit *k, pf_weakened list[PF_WEAKENED_MOST])
 {
     const pf_settings usual = pf__settings_default(PF_SETTINGS_FIELD);
     found f = {list, 0};
-    double change = 1 - k->prior[0], before = .05; // settings.def: prior
     add_rules(&f, k);
     add_number(&f, k->j_min < usual.j_min, "j_min", k->j_min, usual.j_min,
                "a task that returns this little is go");
     add_number(&f, k->alpha > usual.alpha, "alpha", k->alpha, usual.alpha,
                "a bound may be broken more often");
-    add_number(&f, change < before * (1 - 1e-9), "prior", change, before,
-               "a change is held for less likely before the first probe");
+    add_prior(&f, k, pf__settings_number(&usual.prior));
+    add_noise(&f, k);
     bool simulated = k->n_response == 0; // of recordings it is how many there are
     add_number(&f, simulated && k->episodes < usual.episodes, "episodes", k->episodes,
                usual.episodes, "readings and rehearsals are known from fewer runs");

@@ -88,11 +88,11 @@ pf_status pf__journal_head_read(const char *text, size_t n, pf_journal_head *hea
     return missing(error);
 }
 
-pf_status pf__replay_resume(pf_protocol *protocol, const char *text, size_t n, int *records,
+pf_status pf__replay_resume(pf_protocol *protocol, const char *text, size_t n, pf_resumed *resumed,
                             pf_error *error)
 {
     (void)protocol, (void)text, (void)n;
-    *records = 0;
+    *resumed = (pf_resumed){0};
     return missing(error);
 }
 
@@ -104,8 +104,12 @@ pf_session *pf__protocol_session(pf_protocol *protocol)
 
 char *pf__audit_path(const char *kit)
 {
-    (void)kit;
-    return NULL;
+    pf_text path = {0};
+    pf__text_addf(&path, "%s.audit.json", kit);
+    if (path.failed) {
+        pf__text_free(&path);
+    }
+    return path.data;
 }
 
 void pf__audit_json(pf_text *out, const pf_audit *audit, const bool *known,
@@ -114,31 +118,30 @@ void pf__audit_json(pf_text *out, const pf_audit *audit, const bool *known,
     (void)out, (void)audit, (void)known, (void)results;
 }
 
-pf_status pf__audit_resume(const char *path, const pf_audit *audit, bool *known,
+pf_status pf__audit_resume(const char *text, size_t n_text, const pf_audit *audit, bool *known,
                            pf_audit_result *results, int *n, pf_error *error)
 {
-    (void)path, (void)audit, (void)known, (void)results;
+    (void)text, (void)n_text, (void)audit, (void)known, (void)results;
     *n = 0;
     return missing(error);
 }
 
-bool pf__audit_would_lose(const char *path, const pf_audit *audit, char *what, size_t size)
+pf_status pf__audit_would_lose(const char *text, size_t n, const pf_audit *audit, char *what,
+                               size_t size, pf_error *error)
 {
-    (void)path, (void)audit, (void)what, (void)size;
+    (void)text, (void)n, (void)audit, (void)what, (void)size;
+    return missing(error);
+}
+
+bool pf__audit_damaged(const char *text, size_t n)
+{
+    (void)text, (void)n;
     return false;
 }
 
-bool pf__audit_damaged(const char *path)
+bool pf__audit_table(pf_text *html, const char *text, size_t n_text, const char *kit_sha256)
 {
-    (void)path;
-    return false;
-}
-
-bool pf__audit_table(pf_text *html, const char *path, const char *kit_sha256)
-{
-    (void)html;
-    (void)path;
-    (void)kit_sha256;
+    (void)html, (void)text, (void)n_text, (void)kit_sha256;
     return false;
 }
 

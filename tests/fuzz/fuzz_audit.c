@@ -11,7 +11,7 @@
 
 enum { ENTRIES = 64 };
 
-static void resume(const char *path, const pf_audit *audit)
+static void resume(const char *text, size_t size, const pf_audit *audit)
 {
     pf_error error = {PF_OK, ""};
     bool known[ENTRIES] = {false};
@@ -19,15 +19,14 @@ static void resume(const char *path, const pf_audit *audit)
     char what[300] = "";
     int n = 0;
     memset(results, 0, sizeof results);
-    demand_reason(pf__audit_resume(path, audit, known, results, &n, &error), &error);
+    demand_reason(pf__audit_resume(text, size, audit, known, results, &n, &error), &error);
     for (int i = 0; i < audit->catalogue->n; i++) {
         n -= known[i];
         demand(!known[i] || !results[i].covered || results[i].sessions > 0);
     }
     demand(n == 0);
-    if (pf__audit_would_lose(path, audit, what, sizeof what)) {
-        demand(what[0] && !strchr(what, '\n'));
-    }
+    demand_reason(pf__audit_would_lose(text, size, audit, what, sizeof what, &error), &error);
+    demand(!strchr(what, '\n'));
     pf_text again = {0};
     pf__audit_json(&again, audit, known, results);
     json_t *json = json_loads(again.data, JSON_REJECT_DUPLICATES, NULL);
@@ -61,19 +60,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pf_plant *plant = NULL;
     pf_text html = {0}, line = {0};
     char said[400] = "", sha256[65];
-    const char *path = fuzz_file(data, size);
+    const char *text = (const char *)data;
     pf_kit kit = *attitude_small_kit();
     name_kit(&kit, data, size, sha256);
     demand(pf_plant_create(&plant, "attitude", &error) == PF_OK);
     demand(pf__catalogue_read(&catalogue, "two", entries, sizeof entries - 1, &error) == PF_OK);
     pf_audit audit = {
         .kit = &kit, .plant = plant, .catalogue = &catalogue, .sessions = 4, .seed = 1};
-    resume(path, &audit);
-    pf__audit_damaged(path);
-    pf__audit_table(&html, path, sha256);
+    resume(text, size, &audit);
+    pf__audit_damaged(text, size);
+    pf__audit_table(&html, text, size, sha256);
     pf__text_add(&line, "{\"x\":1");
-    pf__audit_summary(&line, (const char *)data, size, sha256, plant, size % 2 == 0, said,
-                      sizeof said);
+    pf__audit_summary(&line, text, size, sha256, plant, size % 2 == 0, said, sizeof said);
     pf__text_add(&line, "}");
     json_t *json = json_loads(line.data, JSON_REJECT_DUPLICATES, NULL);
     demand(json_is_object(json) && !strchr(said, '\n'));

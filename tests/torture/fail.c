@@ -2,20 +2,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Preloaded into the program by scripts/torture_*.sh: makes one call fail, or kills the process at
-// it. Counted are calls on files below FAIL_FOLDER (write, sync, rename, truncate, and close of
-// what was open for writing), or with FAIL_HOW=memory allocations from the start of main.
+// it. Counted are calls on files below FAIL_FOLDER (write, sync, rename, truncate, making a file or
+// a folder, and close of what was open for writing), or with FAIL_HOW=memory and dry allocations
+// from the start of main.
 //
 //   FAIL_AT=N       the call, from 1; 0: none, which only counts
-//   FAIL_HOW=full   half of the write succeeds, then nothing can be written (ENOSPC)
+//   FAIL_HOW=full   half of the write succeeds, then nothing can be written or made (ENOSPC)
 //           =once   this call alone fails (EIO)
 //           =kill   the process is killed before the call
 //           =memory this allocation alone fails
+//           =dry    this allocation and all later ones fail
 //   FAIL_COUNT=FILE gets how many calls there were, when the process ends by itself
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,7 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-typedef enum how { FULL, ONCE, KILL, MEMORY } how;
+typedef enum how { FULL, ONCE, KILL, MEMORY, DRY } how;
 
 static atomic_long count;
 static long at;
@@ -37,7 +40,8 @@ static void tell_count(void)
 {
     const char *path = getenv("FAIL_COUNT");
     char text[32];
-    int fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600) : -1;
+    int flags = O_WRONLY | O_CREAT | O_TRUNC;
+    int fd = path ? (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600) : -1;
     int n = snprintf(text, sizeof text, "%ld\n", atomic_load(&count));
     if (fd >= 0) {
         syscall(SYS_write, fd, text, n);
@@ -53,20 +57,21 @@ static void arm(void)
     mode = !text || strcmp(text, "full") == 0 ? FULL
            : strcmp(text, "once") == 0        ? ONCE
            : strcmp(text, "kill") == 0        ? KILL
+           : strcmp(text, "dry") == 0         ? DRY
                                               : MEMORY;
     atexit(tell_count);
     unsetenv("LD_PRELOAD"); // children are left alone
-    armed = mode == MEMORY || folder;
+    armed = mode >= MEMORY || folder;
 }
 
-// Whether this call fails.
-static bool strikes(bool writes)
+// Whether this call fails. lasts: it needs what does not come back, space on the disk or memory.
+static bool strikes(bool lasts)
 {
     long n = atomic_fetch_add(&count, 1) + 1;
     if (at > 0 && n == at && mode == KILL) {
         raise(SIGKILL);
     }
-    return at > 0 && (n == at || (n > at && mode == FULL && writes));
+    return at > 0 && (n == at || (n > at && (mode == FULL || mode == DRY) && lasts));
 }
 
 // --- files
@@ -77,16 +82,41 @@ static bool is_below(const char *path)
     return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
-static bool counts(int fd)
+// Whether what the link says is below the folder; more: what follows it in the path.
+static bool links_below(const char *link, const char *more)
 {
-    char name[64], path[4096];
-    if (!armed || mode == MEMORY) {
+    char path[8192];
+    ssize_t n = readlink(link, path, sizeof path / 2);
+    if (n <= 0) {
         return false;
     }
+    snprintf(path + n, sizeof path - (size_t)n, "/%s", more);
+    return is_below(path);
+}
+
+static bool counts(int fd)
+{
+    char name[64];
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    ssize_t n = readlink(name, path, sizeof path - 1);
-    path[n < 0 ? 0 : n] = '\0';
-    return n > 0 && is_below(path);
+    return armed && mode < MEMORY && links_below(name, "");
+}
+
+// The same for a path as openat takes it.
+static bool counts_at(int at_folder, const char *path)
+{
+    char name[64];
+    if (!armed || mode >= MEMORY) {
+        return false;
+    }
+    snprintf(name, sizeof name, at_folder == AT_FDCWD ? "/proc/self/cwd" : "/proc/self/fd/%d",
+             at_folder);
+    return path[0] == '/' ? is_below(path) : links_below(name, path);
+}
+
+// Whether there is nothing at a path that counts, so that a call that makes it needs space.
+static bool makes(int at_folder, const char *path)
+{
+    return counts_at(at_folder, path) && faccessat(at_folder, path, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
 }
 
 static int refuse(void)
@@ -148,7 +178,7 @@ int fdatasync(int fd)
 
 int close(int fd)
 {
-    int flags = armed && mode != MEMORY ? fcntl(fd, F_GETFL) : -1;
+    int flags = armed && mode < MEMORY ? fcntl(fd, F_GETFL) : -1;
     bool fails = flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && counts(fd) && strikes(false);
     int result = (int)syscall(SYS_close, fd);
     return fails ? refuse() : result;
@@ -156,8 +186,7 @@ int close(int fd)
 
 int renameat(int from_folder, const char *from, int to_folder, const char *to)
 {
-    bool ours = armed && mode != MEMORY && (to[0] == '/' ? is_below(to) : counts(to_folder));
-    return ours && strikes(false)
+    return counts_at(to_folder, to) && strikes(false)
                ? refuse()
                : (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, 0);
 }
@@ -165,6 +194,58 @@ int renameat(int from_folder, const char *from, int to_folder, const char *to)
 int rename(const char *from, const char *to)
 {
     return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+static int open_at(int at_folder, const char *path, int flags, va_list rest)
+{
+    bool mode_follows = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+    int rights = mode_follows ? va_arg(rest, int) : 0;
+    return (flags & O_CREAT) && makes(at_folder, path) && strikes(true)
+               ? refuse()
+               : (int)syscall(SYS_openat, at_folder, path, flags, rights);
+}
+
+int open(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    int fd = open_at(AT_FDCWD, path, flags, rest);
+    va_end(rest);
+    return fd;
+}
+
+int open64(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    int fd = open_at(AT_FDCWD, path, flags, rest);
+    va_end(rest);
+    return fd;
+}
+
+int openat(int at_folder, const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    int fd = open_at(at_folder, path, flags, rest);
+    va_end(rest);
+    return fd;
+}
+
+int openat64(int at_folder, const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    int fd = open_at(at_folder, path, flags, rest);
+    va_end(rest);
+    return fd;
+}
+
+int mkdir(const char *path, mode_t rights)
+{
+    return makes(AT_FDCWD, path) && strikes(true)
+               ? refuse()
+               : (int)syscall(SYS_mkdirat, AT_FDCWD, path, rights);
 }
 
 // --- memory
@@ -176,7 +257,7 @@ void *__libc_memalign(size_t alignment, size_t size);
 
 static bool lacks(void)
 {
-    if (!armed || mode != MEMORY || !strikes(false)) {
+    if (!armed || mode < MEMORY || !strikes(true)) {
         return false;
     }
     errno = ENOMEM;

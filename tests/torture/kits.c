@@ -16,10 +16,12 @@
 //
 // Edits a kit in one place at a time, seals it again, loads it, and checks machines with a dead
 // actuator, each candidate in turn, on the real plant. No task that the untouched kit calls lost
-// without that actuator may come out go. EACH elements of each field are edited in every way, and
-// whole fields are scaled, shuffled and reversed; 0: all elements. --accept counts a task that was
-// not rehearsed as go, as `check --accept` does. --list names the edits that say go. Prints the
-// counts; last line: N passed, N failed.
+// without that actuator may come out go, and nothing may end as a mistake of preflight itself
+// (PF_ERR_INTERNAL). At least one task must be lost without an actuator, else there is nothing to
+// find. EACH elements of each field are edited in every way, and whole fields are scaled, shuffled
+// and reversed; 0: all elements. --accept counts a task that was not rehearsed as go, as `check
+// --accept` does. --list names the edits that say go or break. Prints the counts; last line: N
+// passed, N failed.
 
 enum { DIGEST = 32, SEED = 11 };
 
@@ -30,8 +32,9 @@ typedef struct torture {
     pf_plant *plant;
     pf_model *model;
     bool list, accept;
-    int edits, refused, no_go, go;
-    uint64_t state; // of the random choices
+    int edits, refused, no_go, go, broke;
+    pf_error broke_with; // what the last one that broke said
+    uint64_t state;      // of the random choices
 } torture;
 
 static uint64_t next(torture *t)
@@ -50,16 +53,28 @@ static void seal(uint8_t *image, size_t n)
 
 // --- what an edited kit says
 
-// Whether a task returns less than j_min without the mechanism, by the untouched kit.
+// The column of the correction that corrects nothing, in the table over gain and correction.
+static size_t no_correction(const pf_kit *k)
+{
+    size_t c = 0;
+    while (c + 1 < PF_FORCE_CORRECTIONS && k->corrections[c] != 1) {
+        c++;
+    }
+    return c;
+}
+
+// Whether a task returns less than j_min without the mechanism, by the untouched kit. Gain 0 and
+// share 0 come first.
 static bool is_lost(const pf_kit *k, int task, int mechanism)
 {
     for (int u = k->task_use[task]; u < k->task_use[task + 1]; u++) {
         double mean = 0;
         for (int e = 0; e < k->n_members && k->use_mech[u] == mechanism; e++) {
             size_t row = (size_t)u * (size_t)k->n_members + (size_t)e;
-            double nte = pf_kit_loses_force(k, mechanism)
-                             ? k->force_error[row * PF_FORCE_GAINS * PF_FORCE_CORRECTIONS + 2]
-                             : k->tracking_error[row * (size_t)k->n_shares];
+            double nte =
+                pf_kit_loses_force(k, mechanism)
+                    ? k->force_error[row * PF_FORCE_GAINS * PF_FORCE_CORRECTIONS + no_correction(k)]
+                    : k->tracking_error[row * (size_t)k->n_shares];
             mean += exp(-fmin(nte, 10)) / k->n_members;
         }
         if (k->use_mech[u] == mechanism) {
@@ -69,7 +84,17 @@ static bool is_lost(const pf_kit *k, int task, int mechanism)
     return false;
 }
 
-typedef enum answer { REFUSED, NO_GO, GO } answer;
+typedef enum answer { REFUSED, NO_GO, GO, BROKE } answer;
+
+// What a check or a kit that failed says.
+static answer failed(torture *t, const pf_error *error)
+{
+    if (error->code != PF_ERR_INTERNAL) {
+        return REFUSED;
+    }
+    t->broke_with = *error;
+    return BROKE;
+}
 
 // A check of a machine whose mechanism is dead.
 static answer check_dead(torture *t, const pf_kit *kit, int mechanism)
@@ -83,7 +108,7 @@ static answer check_dead(torture *t, const pf_kit *kit, int mechanism)
     pf_check_config config = {.machine = t->plant, .gains = gains, .model = t->model, .seed = SEED};
     pf_status status = pf_check_create(&check, kit, &config, &error);
     status = status ? status : pf_check_run(check, NULL, &error);
-    answer said = status == PF_OK ? NO_GO : REFUSED;
+    answer said = status == PF_OK ? NO_GO : failed(t, &error);
     for (int task = 0; task < t->kit.n_tasks && task < kit->n_tasks && said == NO_GO; task++) {
         const pf_task_readiness *answer = pf_session_task(pf_check_session(check), task);
         bool go = answer->decision == PF_GO || (t->accept && answer->decision == PF_GO_IF &&
@@ -99,11 +124,11 @@ static answer judge(torture *t, pf_error *error)
     pf_kit kit;
     answer said = REFUSED;
     if (pf__kit_read(&kit, t->edited, t->n, error) != PF_OK) {
-        return REFUSED;
+        return failed(t, error);
     }
-    for (int j = 1; j < t->kit.n_mech && said != GO; j++) {
+    for (int j = 1; j < t->kit.n_mech; j++) {
         answer one = check_dead(t, &kit, j);
-        said = one == REFUSED ? said : one;
+        said = one > said ? one : said; // the worst
     }
     return said;
 }
@@ -119,8 +144,10 @@ static void count_edit(torture *t, const char *field, size_t at, const char *how
         t->refused += said == REFUSED;
         t->no_go += said == NO_GO;
         t->go += said == GO;
-        if (t->list && said == GO) {
-            printf("  go: %s[%zu] %s\n", field, at, how);
+        t->broke += said == BROKE;
+        if (t->list && said >= GO) {
+            printf("  %s: %s[%zu] %s%s%s\n", said == GO ? "go" : "broke", field, at, how,
+                   said == GO ? "" : ": ", said == GO ? "" : t->broke_with.text);
         }
     }
     memcpy(t->edited, t->whole, t->n);
@@ -141,9 +168,55 @@ static const struct {
     {"x 1e3", 1e3, 0},     {"infinite", 0, INFINITY},
     {"no number", 0, NAN},
 };
-enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
 
-// One element by a row of the table; false: there is nothing to do to a byte.
+static const struct {
+    const char *name;
+    int64_t factor, sum;
+} integers[] = {
+    {"+1", 1, 1},
+    {"-1", 1, -1},
+    {"+2", 1, 2},
+    {"-2", 1, -2},
+    {"+7", 1, 7},
+    {"+100", 1, 100},
+    {"doubled", 2, 0},
+    {"negated", -1, 0},
+    {"is 0", 0, 0},
+    {"is 1", 0, 1},
+    {"is -1", 0, -1},
+    {"is the largest", 0, INT32_MAX},
+    {"is the smallest", 0, INT32_MIN},
+};
+
+static const struct {
+    const char *name;
+    int factor, sum;
+} bytes[] = {
+    {"is NUL", 0, 0},       {"is a", 0, 'a'},       {"is x", 0, 'x'},
+    {"is a space", 0, ' '}, {"is a slash", 0, '/'}, {"is 0xff", 0, 0xff},
+    {"+1", 1, 1},           {"-1", 1, -1},          {"+128", 1, 128},
+};
+
+enum {
+    NUMBERS = sizeof numbers / sizeof numbers[0],
+    INTEGERS = sizeof integers / sizeof integers[0],
+    BYTES = sizeof bytes / sizeof bytes[0],
+};
+
+// How many ways there are to edit an element of that size.
+static int ways(size_t element)
+{
+    return element == sizeof(double) ? NUMBERS : element == sizeof(int32_t) ? INTEGERS : BYTES;
+}
+
+static const char *way_name(size_t element, int how)
+{
+    return element == sizeof(double)    ? numbers[how].name
+           : element == sizeof(int32_t) ? integers[how].name
+                                        : bytes[how].name;
+}
+
+// One element by a row of its table.
 static void set_number(uint8_t *at, size_t element, int how)
 {
     if (element == sizeof(double)) {
@@ -152,21 +225,13 @@ static void set_number(uint8_t *at, size_t element, int how)
         v = (numbers[how].factor != 0 ? v * numbers[how].factor : 0) + numbers[how].sum;
         memcpy(at, &v, sizeof v);
     } else if (element == sizeof(int32_t)) {
-        static const int32_t sums[] = {1, -1, 2, -2, 7, 100};
         int32_t v;
         memcpy(&v, at, sizeof v);
-        int64_t w = how < 6     ? (int64_t)v + sums[how]
-                    : how == 6  ? 0
-                    : how == 7  ? 2 * (int64_t)v
-                    : how == 8  ? INT32_MAX
-                    : how == 9  ? -(int64_t)v
-                    : how == 10 ? 1
-                                : -1;
-        v = (int32_t)(w > INT32_MAX ? INT32_MAX : w);
+        int64_t w = v * integers[how].factor + integers[how].sum;
+        v = (int32_t)(w > INT32_MAX ? INT32_MAX : w < INT32_MIN ? INT32_MIN : w);
         memcpy(at, &v, sizeof v);
     } else {
-        static const uint8_t bytes[] = {0, 'a', 'x', ' ', '/', 0xff};
-        *at = how < 6 ? bytes[how] : (uint8_t)(*at + how);
+        *at = (uint8_t)(*at * bytes[how].factor + bytes[how].sum);
     }
 }
 
@@ -182,9 +247,9 @@ static void swap(uint8_t *a, uint8_t *b, size_t n)
 static void edit_element(torture *t, const char *field, const pf_kit_section *s, size_t i)
 {
     uint8_t *first = t->edited + s->offset, *at = first + i * s->element;
-    for (int how = 0; how < NUMBERS; how++) {
+    for (int how = 0; how < ways(s->element); how++) {
         set_number(at, s->element, how);
-        count_edit(t, field, i, numbers[how].name);
+        count_edit(t, field, i, way_name(s->element, how));
     }
     if (s->count < 2) {
         return;
@@ -205,11 +270,11 @@ static void edit_whole(torture *t, const char *field, const pf_kit_section *s)
 {
     uint8_t *first = t->edited + s->offset;
     size_t n = (size_t)s->count;
-    for (int how = 0; how < NUMBERS && n > 1; how++) {
+    for (int how = 0; how < ways(s->element) && n > 1; how++) {
         for (size_t i = 0; i < n; i++) {
             set_number(first + i * s->element, s->element, how);
         }
-        count_edit(t, field, n, numbers[how].name);
+        count_edit(t, field, n, way_name(s->element, how));
     }
     for (int turn = 0; turn < 4 && n > 1; turn++) {
         for (size_t i = n - 1; i > 0; i--) {
@@ -254,15 +319,15 @@ static const char *name_of(uint32_t id)
 
 static void edit_section(torture *t, const pf_kit_section *s, size_t each)
 {
-    int edits = t->edits, refused = t->refused, go = t->go;
+    int edits = t->edits, refused = t->refused, go = t->go, broke = t->broke;
     bool few = s->id == PF_KIT_ID_DIMS || s->id == PF_KIT_ID_SCALARS || s->id == PF_KIT_ID_SETTINGS;
     size_t n = each == 0 || few || s->count < each ? (size_t)s->count : each;
     for (size_t i = 0; i < n; i++) {
         edit_element(t, name_of(s->id), s, i * (size_t)s->count / n);
     }
     edit_whole(t, name_of(s->id), s);
-    printf("%-18s %6d edits, %6d refused, %4d go\n", name_of(s->id), t->edits - edits,
-           t->refused - refused, t->go - go);
+    printf("%-18s %6d edits, %6d refused, %4d go, %4d broke\n", name_of(s->id), t->edits - edits,
+           t->refused - refused, t->go - go, t->broke - broke);
 }
 
 // --- all of it
@@ -273,9 +338,26 @@ static int fail(const char *what, const pf_error *error)
     return 4;
 }
 
+// How many pairs of a task and a candidate there are where the task is lost without it.
+static int count_lost(const pf_kit *k, int *pairs)
+{
+    int lost = 0;
+    *pairs = k->n_tasks * (k->n_mech - 1);
+    for (int i = 0; i < *pairs; i++) {
+        lost += is_lost(k, i / (k->n_mech - 1), 1 + i % (k->n_mech - 1));
+    }
+    return lost;
+}
+
 static int run(torture *t, size_t each)
 {
     uint32_t n = 0;
+    int pairs = 0, lost = count_lost(&t->kit, &pairs);
+    printf("%d of %d pairs of a task and an actuator are lost when that is dead\n", lost, pairs);
+    if (lost == 0) {
+        fprintf(stderr, "torture_kits: no task needs an actuator, so nothing could be found\n");
+        return 4;
+    }
     memcpy(&n, t->whole + 12, sizeof n);
     t->edited = malloc(t->n);
     memcpy(t->edited, t->whole, t->n);
@@ -291,10 +373,10 @@ static int run(torture *t, size_t each)
         edit_section(t, &s, each);
         fflush(stdout);
     }
-    printf("%d edits: %d refused, %d without a false go, %d go for a dead actuator\n", t->edits,
-           t->refused, t->no_go, t->go);
-    printf("%d passed, %d failed\n", t->edits - t->go, t->go);
-    return t->go > 0;
+    printf("%d edits: %d refused, %d without a false go, %d go for a dead actuator, %d broke\n",
+           t->edits, t->refused, t->no_go, t->go, t->broke);
+    printf("%d passed, %d failed\n", t->refused + t->no_go, t->go + t->broke);
+    return t->go + t->broke > 0;
 }
 
 int main(int argc, char **argv)

@@ -2,8 +2,9 @@
 # SPDX-FileCopyrightText: The preflight authors
 # SPDX-License-Identifier: Apache-2.0
 """models.py PROGRAM WORK COUNT FILE...: edited machine models. A number, a word, an attribute or an element of an
-MJCF or URDF file is changed, doubled or left out; `preflight list mujoco:FILE#KEY` then tells about the machine or
-refuses it in one line. Last line: N passed, N failed."""
+MJCF or URDF file is changed, doubled or left out; `preflight list mujoco:FILE#KEY` then tells about the machine, in
+finite numbers, or refuses it in one line. A key that a shell would run is only a name. Files that are not edited must
+be told about. Last line: N passed, N failed."""
 import os
 import random
 import re
@@ -13,7 +14,7 @@ import sys
 program, work, wanted, files = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
 random.seed(1)
 NUMBERS = ["0", "-1", "1e308", "1e-308", "nan", "inf", "-0", "1e9", "999999999999", "3 3 3", "", "x"] + [".1", ".5", "1", "2", "30"] * 4
-KEYS = [""] * 20 + [ "#home", "#0", "#1", "#99", "#-1", "#", "#" + "k" * 300, "#`touch ran`"]
+KEYS = [""] * 20 + ["#home", "#0", "#1", "#99", "#-1", "#", "#" + "k" * 300, "#`touch ran`"]
 
 
 def edited(text):
@@ -40,30 +41,56 @@ def edited(text):
     return text
 
 
-passed, failed, told = 0, 0, 0
+def ask(path, key):
+    """What is wrong with the answer, and whether the machine was told about."""
+    try:
+        said = subprocess.run([program, "list", f"mujoco:{path}{key}"], capture_output=True, text=True,
+                              timeout=60, cwd=work, errors="replace")
+    except subprocess.TimeoutExpired:
+        return "it does not end", False
+    told = said.returncode == 0
+    lines = [line for line in said.stderr.splitlines() if line.startswith("preflight")]
+    good = told if not said.stderr else said.returncode == 3
+    if not good or len(lines) != (said.returncode == 3):
+        return f"status {said.returncode}: {said.stderr[-300:]}", told
+    numbers = re.search(r"(?<![\w.])[-+]?(nan|inf|infinity)(?![\w.])", said.stdout, re.IGNORECASE)
+    if numbers:
+        line = next(line for line in said.stdout.splitlines() if numbers.group() in line)
+        return f"it says {line.strip()!r}", told
+    if os.path.exists(f"{work}/ran"):
+        os.unlink(f"{work}/ran")
+        return f"it ran what the key {key!r} says", told
+    return None, told
+
+
+passed, failed, counts = 0, 0, {"told about": 0, "refused": 0, "baits": 0}
+if os.path.exists(f"{work}/ran"):
+    os.unlink(f"{work}/ran")
+for name in files:
+    why, told = ask(os.path.abspath(name), "")
+    if not told or why:
+        failed += 1
+        print(f"FAILED {name} as it is: {why or 'refused'}")
+    else:
+        passed += 1
 for i in range(wanted):
-    name = files[i % len(files)]
+    name, key = files[i % len(files)], KEYS[-1] if i % 30 == 0 else random.choice(KEYS)
     with open(name) as file:
         text = edited(file.read())
     path = f"{work}/m.{name.rsplit('.', 1)[1]}"
     with open(path, "w") as file:
         file.write(text)
-    try:
-        said = subprocess.run([program, "list", f"mujoco:{path}{random.choice(KEYS)}"], capture_output=True, text=True,
-                              timeout=60, cwd=work, errors="replace")
-        good = said.returncode == 0 if not said.stderr else said.returncode == 3
-        lines = [line for line in said.stderr.splitlines() if line.startswith("preflight")]
-        good = good and len(lines) == (said.returncode == 3)
-        why = f"status {said.returncode}: {said.stderr[-300:]}"
-    except subprocess.TimeoutExpired:
-        good, why = False, "it does not end"
-    told += good and said.returncode == 0
-    passed, failed = passed + good, failed + (not good)
-    if not good:
+    why, told = ask(path, key)
+    counts["told about" if told else "refused"] += 1
+    counts["baits"] += key == KEYS[-1]
+    if why:
+        failed += 1
         kept = f"{work}/../finding-{failed}.{name.rsplit('.', 1)[1]}"
-        print(f"FAILED an edited {name}: {why}")
+        print(f"FAILED an edited {name}, key {key[:20]!r}, see {kept}: {why}")
         with open(kept, "w") as file:
             file.write(text)
-print(f"{wanted} edited models, {told} told about, the others refused")
+    else:
+        passed += 1
+print(f"{len(files)} models as they are, {wanted} edited: {', '.join(f'{n} {what}' for what, n in counts.items())}")
 print(f"{passed} passed, {failed} failed")
 sys.exit(failed > 0)

@@ -4,11 +4,12 @@
 """serve.py PROGRAM WORK REQUESTS: a server under bad clients and a plant that dies.
 
 WORK has kits a.kit and rig.kit, `session.journal` (a check with a.kit) and `dying.py` (the plant of rig.kit, which
-ends now and then). One server answers REQUESTS lines over its socket. Sessions are those of the journal, with bad lines between their
-requests: after every bad line the session must go on as if it had not come. Clients leave in the midst, send
-half a line, knock while another one is served, or take no reply. At the end the memory and the descriptors of
-the server are what they were early on, and every journal that it wrote replays. Prints counts; last line:
-N passed, N failed.
+ends now and then). One server answers REQUESTS lines over its socket. Sessions are those of the journal, with bad
+lines between their requests: after every bad line the session must go on as if it had not come. Clients leave in
+the midst, send half a line, knock while another one is served, or take no replies until the server must wait for
+them. At the end the memory and the descriptors of the server are what they were early on, and every journal that
+it wrote replays and has what its client was told. Another server drops clients that stay and take no replies.
+Prints counts; last line: N passed, N failed.
 """
 import json
 import os
@@ -20,9 +21,10 @@ import sys
 import time
 
 program, work, wanted = sys.argv[1], sys.argv[2], int(sys.argv[3])
+full = wanted > 100000
 random.seed(1)
 counts = {"requests": 0, "bad lines": 0, "sessions": 0, "left in the midst": 0, "turned away": 0,
-          "deaf": 0, "plant died": 0}
+          "deaf": 0, "dropped": 0, "plant died": 0}
 failures = []
 
 
@@ -74,8 +76,13 @@ def garbage():
     return json.dumps(request).encode()
 
 
+# replies to so many are far more than a socket holds, so the server waits for who does not take them
+DEAF = 1000
+
+
 class Client:
     def __init__(self, path):
+        self.accepted, self.deaf = 0, False  # replies that we read and that say ok
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(60)
         self.socket.connect(path)
@@ -87,7 +94,17 @@ class Client:
 
     def reply(self):
         line = self.file.readline()
-        return json.loads(line) if line else None
+        if not line.endswith(b"\n"):
+            return None
+        reply = json.loads(line)
+        self.accepted += reply["ok"]
+        return reply
+
+    def turn_deaf(self):
+        """One write, which fits: what does not fit is the answer."""
+        self.socket.sendall(b'{"op":"readiness"}\n' * DEAF)
+        self.deaf = True
+        counts["deaf"] += 1
 
     def close(self):
         self.file.close()
@@ -135,9 +152,7 @@ def leave(client):
     elif how == 1:
         client.socket.shutdown(socket.SHUT_WR)
     else:
-        for _ in range(50):
-            client.send(b'{"op":"readiness"}')
-        counts["deaf"] += 1
+        client.turn_deaf()
     counts["left in the midst"] += 1
 
 
@@ -164,16 +179,50 @@ class Server:
     def end(self):
         self.process.send_signal(signal.SIGTERM)
         start = time.time()
-        status = self.process.wait(timeout=30)
+        status = self.process.wait(timeout=60)
         if status != 143:
             bad(f"SIGTERM ends it with {status} after {time.time() - start:.1f} s")
         if os.path.exists(self.path):
             bad("its socket is left")
 
 
+class Journals:
+    """Of a server, one of each client. Each replays, and has what its client was told."""
+
+    def __init__(self, name, each):
+        self.name, self.each = name, each  # one of so many is replayed
+        self.told = {}  # number: replies that say ok, whether there may be more
+        self.replayed = self.all = 0
+
+    def heard(self, number, client):
+        self.told[number] = client.accepted, client.deaf
+
+    def look(self, busy=None):
+        """At those of all clients but the one that may still be served. None is kept."""
+        for number in [n for n in self.told if n != busy]:
+            accepted, more = self.told.pop(number)
+            path = f"{work}/j/{self.name}.{number}"
+            if not os.path.exists(path):
+                if accepted:
+                    bad(f"client {number} was told {accepted} replies and has no journal")
+                continue
+            self.all += 1
+            if self.all % self.each == 0:
+                self.replay(path, accepted, more)
+            os.unlink(path)
+
+    def replay(self, path, accepted, more):
+        self.replayed += 1
+        said = subprocess.run([program, "replay", path, "--json"], capture_output=True, text=True)
+        events = json.loads(said.stdout)["events"] if said.returncode == 0 else -1
+        if events < accepted or (events > accepted and not more):
+            bad(f"{path}: {accepted} replies, {events} events: {said.stdout}{said.stderr}")
+
+
 def bad_clients():
     server = Server("door", "a.kit", "--journal", f"{work}/j/one")
-    early, number, journals, replayed = None, 0, 0, 0
+    journals = Journals("one", 100 if full else 1)
+    early, early_at, number = None, 200 if full else 50, 0
     while counts["requests"] < wanted and len(failures) < 5:
         number += 1
         client = Client(server.path)
@@ -191,24 +240,57 @@ def bad_clients():
                 client.reply()
             whole_session(client)
         client.close()
-        if number == 200:
+        journals.heard(number, client)
+        if number == early_at:
             early = server.state()
-        if number % 100 == 0:  # of all journals some are replayed, and none is kept
-            for name in os.listdir(f"{work}/j"):
-                journals += 1
-                if journals % (10 if wanted < 10000 else 100) == 0 and name != f"one.{number}":
-                    replayed += 1
-                    said = subprocess.run([program, "replay", f"{work}/j/{name}"], capture_output=True, text=True)
-                    if said.returncode != 0:
-                        bad(f"{name} does not replay: {said.stdout}{said.stderr}")
-                if name != f"one.{number}":
-                    os.unlink(f"{work}/j/{name}")
+        if number % 100 == 0:
+            journals.look(busy=number)
     late = server.state()
-    print(f"memory {early[0] if early else 0} kB after 200 clients, {late[0]} kB after {number}; descriptors {late[1]};"
-          f" {replayed} of {journals} journals replayed")
-    if early and (late[0] > early[0] + 2000 or late[1] > early[1] + 1):
-        bad(f"it grows: {early} to {late}")
     server.end()
+    journals.look()
+    print(f"memory {early[0] if early else 0} kB after {early_at} clients, {late[0]} kB after {number};"
+          f" descriptors {late[1]}; {journals.replayed} of {journals.all} journals replayed")
+    if os.listdir(f"{work}/j"):
+        bad(f"journals of nobody: {os.listdir(f'{work}/j')[:5]}")
+    if not early or late[0] > early[0] + 2000 or late[1] > early[1] + 1:
+        bad(f"it grows: {early} to {late}")
+
+
+def deaf_clients(wanted_deaf):
+    """A client that stays and takes no replies is dropped, and the next one served. Where the machine is so busy
+    that the next one is dropped too, another one comes."""
+    server = Server("patient", "a.kit", "--idle", "2", "--journal", f"{work}/j/deaf")
+    journals, number = Journals("deaf", 1), 0
+    while counts["dropped"] < wanted_deaf and len(failures) < 5:
+        number += 1
+        client, its_number = Client(server.path), number
+        client.turn_deaf()
+        after = Client(server.path)
+        after.send(recorded[0][0].encode())
+        reply = after.reply()  # it comes when the deaf one was dropped
+        number += 1
+        while reply and not reply["ok"] and reply["error"]["code"] in ("idle", "busy") and number < 20 * wanted_deaf:
+            if reply["error"]["code"] == "idle":
+                journals.heard(number, after)
+                number += 1
+            after.close()
+            time.sleep(.1)
+            after = Client(server.path)
+            after.send(recorded[0][0].encode())
+            reply = after.reply()
+        if reply != recorded[0][1]:
+            bad(f"after a deaf client the next one is told {str(reply)[:200]}")
+        while client.reply():  # what the socket held
+            pass
+        if client.accepted == 0 or client.accepted >= DEAF:
+            bad(f"the server did not wait for a deaf client, who was told {client.accepted} replies")
+        client.close()
+        after.close()
+        journals.heard(its_number, client)
+        journals.heard(number, after)
+        counts["dropped"] += 1
+    server.end()
+    journals.look()
 
 
 def survive(client):
@@ -235,11 +317,16 @@ def survive(client):
             return
     if not ask or ask.get("ask") != "done":
         bad(f"the session ends with {ask}")
+    client.send(b'{"op":"readiness"}')
+    reply = client.reply()
+    if not reply or not reply["ok"] or not reply["tasks"]:
+        bad(f"readiness after the session: {reply}")
 
 
 def dying_plant(sessions):
     """The twin ends in the midst of a request now and then; the same request then succeeds."""
     server = Server("dying", "rig.kit", "--plant", f"exec:python3 {work}/dying.py")
+    dead_at_once = 0  # in a row
     while sessions > 0 and len(failures) < 5:
         client = Client(server.path)
         client.send(b'{"op":"hello","protocol":2}')
@@ -247,8 +334,15 @@ def dying_plant(sessions):
         if reply and not reply["ok"] and reply["error"]["code"] == "not-started":
             counts["plant died"] += 1  # before its own hello
             client.close()
+            dead_at_once += 1
+            if dead_at_once > 20:
+                bad(f"it never starts: {reply}")
+                break
             continue
+        dead_at_once = 0
         sessions -= 1
+        if not reply or not reply["ok"]:
+            bad(f"hello is answered with {reply}")
         survive(client)
         counts["sessions"] += 1
         client.close()
@@ -258,9 +352,11 @@ def dying_plant(sessions):
 os.makedirs(f"{work}/j", exist_ok=True)
 try:
     bad_clients()
-    dying_plant(max(2, wanted // 50000))
+    deaf_clients(50 if full else 2)
+    dying_plant(300 if full else 2)
 finally:
     for process in Server.all:
         process.kill()
 print(", ".join(f"{n:,} {what}" for what, n in counts.items()))
 print(f"{int(not failures)} passed, {len(failures)} failed")
+sys.exit(len(failures) > 0)

@@ -84,8 +84,8 @@ static pf_status say_hello(bridge *self, json_t **reply, char *what)
 {
     double limit_s = self->limits.hello_s;
     double deadline = pf__seconds() + limit_s;
-    pf_process_result result = pf__process_start(
-        &self->process, (const char *const *)self->arguments, self->stop);
+    pf_process_result result =
+        pf__process_start(&self->process, (const char *const *)self->arguments, self->stop);
     if (result != PF_PROCESS_OK) {
         return explain(self, result, limit_s, what);
     }

@@ -15,14 +15,19 @@
 #define ID_MAX 200
 #define DOMAIN_HELLO_S 180.0
 
-// Its arguments: a name, advice, and the folder of the package's source or nothing. Moves the real
-// standard output aside before anything is imported, since libraries print, and puts the current
-// folder behind the installed packages. What is missing is the answer to the hello.
+// Its arguments: a name, advice, the folder of the package's source or nothing, and whether the
+// name is of a module of the user's. Moves the real standard output aside before anything is
+// imported, since libraries print. Nothing is imported from the current folder, which may be
+// anybody's, but modules of the user's, and these behind the installed packages. What is missing is
+// the answer to the hello. (Python's own option for that, -P, is of 3.11.)
 #define WORKER                                                                                     \
     "import os, sys\n"                                                                             \
     "out = os.dup(1)\n"                                                                            \
     "os.dup2(2, 1)\n"                                                                              \
-    "sys.path.append(sys.path.pop(0))\n"                                                           \
+    "here = os.getcwd()\n"                                                                         \
+    "sys.path[:] = [p for p in sys.path if os.path.abspath(p) != here]\n"                          \
+    "if sys.argv[4]:\n"                                                                            \
+    "    sys.path.append(here)\n"                                                                  \
     "if sys.argv[3]:\n"                                                                            \
     "    sys.path.insert(0, sys.argv[3])\n"                                                        \
     "try:\n"                                                                                       \
@@ -70,8 +75,9 @@ static bool has_python(const char *place, const char *tree, char *python, size_t
     return n < (int)size && access(python, X_OK) == 0;
 }
 
-// Fills in what is run. An environment inside the source tree runs the package's source.
-static void call_worker(const worker *w, const char *tree, const char *name, call *c,
+// Fills in what is run. An environment inside the source tree runs the package's source. own: the
+// name is of code of the user's.
+static void call_worker(const worker *w, const char *tree, const char *name, bool own, call *c,
                         const char *arguments[PF_ARGUMENTS])
 {
     const char *chosen = getenv("PREFLIGHT_PYTHON");
@@ -87,7 +93,7 @@ static void call_worker(const worker *w, const char *tree, const char *name, cal
         }
     }
     const char *const words[] = {
-        found ? chosen : "python3", "-c", WORKER, name, w->advice, c->source};
+        found ? chosen : "python3", "-c", WORKER, name, w->advice, c->source, own ? "own" : ""};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         arguments[i] = words[i];
     }
@@ -98,7 +104,7 @@ pf_status pf__worker_start(pf_process *process, const char *spec, const volatile
 {
     call c;
     const char *arguments[PF_ARGUMENTS] = {NULL};
-    call_worker(&gym_worker, PF_SOURCE_TREE, spec, &c, arguments);
+    call_worker(&gym_worker, PF_SOURCE_TREE, spec, true, &c, arguments);
     return pf__process_start(process, arguments, stop) == PF_PROCESS_OK
                ? PF_OK
                : pf_fail(error, PF_ERR_PLANT, "%s: %s cannot be started; %s", spec, arguments[0],
@@ -109,9 +115,8 @@ static pf_status open_worker(pf_plant **plant, const worker *w, const char *tree
                              double hello_s, const volatile int *stop, pf_error *error)
 {
     call c;
-    pf_bridge_program program = {
-        .name = name, .hint = w->hint, .hello_s = hello_s, .stop = stop};
-    call_worker(w, tree, name, &c, program.arguments);
+    pf_bridge_program program = {.name = name, .hint = w->hint, .hello_s = hello_s, .stop = stop};
+    call_worker(w, tree, name, pf__plant_runs_code(name), &c, program.arguments);
     return pf__bridge_open(plant, &program, error);
 }
 

@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "process.h"
 
+#include "host/child.h"
 #include "host/parallel.h"
 #include "host/text.h"
 #include <errno.h>
@@ -37,7 +38,7 @@
 // child, or the program would wait for it. (The parent-death signal reaches one process only, and
 // comes already when the thread that started it ends.) The arguments are no part of what it reads.
 #define GUARDED                                                                                    \
-    "({ trap '' HUP INT TERM; read -r end <&3; kill -9 0; } </dev/null >/dev/null 2>&1 &)\n"        \
+    "({ trap '' HUP INT TERM; read -r end <&3; kill -9 0; } </dev/null >/dev/null 2>&1 &)\n"       \
     "exec 3<&-\n"                                                                                  \
     "exec \"$@\""
 
@@ -57,46 +58,6 @@ static void close_fd(int *fd)
 // The guard's descriptor.
 enum { LIFELINE = STDERR_FILENO + 1 };
 
-// A pair of connected sockets, both above the descriptors of the child: dup2 in the child must not
-// run over its own source when our caller has closed a standard stream. Sockets, not pipes, because
-// they can be created close-on-exec in one call (another thread may start a child at any time) and
-// written to without SIGPIPE.
-static bool open_pair(int pair[2])
-{
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-        pair[0] = pair[1] = -1;
-        return false;
-    }
-    for (int i = 0; i < 2; i++) {
-        if (pair[i] > LIFELINE) {
-            continue;
-        }
-        int moved = fcntl(pair[i], F_DUPFD_CLOEXEC, LIFELINE + 1);
-        if (moved < 0) {
-            return false;
-        }
-        close(pair[i]);
-        pair[i] = moved;
-    }
-    return true;
-}
-
-// Own group, nothing blocked, and signals that we may ignore back at their default.
-static int set_attributes(posix_spawnattr_t *attributes)
-{
-    sigset_t none, standard;
-    sigemptyset(&none);
-    sigemptyset(&standard);
-    sigaddset(&standard, SIGPIPE);
-    sigaddset(&standard, SIGTERM);
-    sigaddset(&standard, SIGINT);
-    short flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
-    int code = posix_spawnattr_setflags(attributes, flags);
-    code = code != 0 ? code : posix_spawnattr_setpgroup(attributes, 0);
-    code = code != 0 ? code : posix_spawnattr_setsigmask(attributes, &none);
-    return code != 0 ? code : posix_spawnattr_setsigdefault(attributes, &standard);
-}
-
 static int spawn(pid_t *pid, const char *const *arguments, int child_in, int child_out,
                  int lifeline)
 {
@@ -115,7 +76,7 @@ static int spawn(pid_t *pid, const char *const *arguments, int child_in, int chi
         posix_spawn_file_actions_destroy(&actions);
         return code;
     }
-    code = set_attributes(&attributes);
+    code = pf__child_attributes(&attributes);
     if (code == 0) {
         code = posix_spawn_file_actions_adddup2(&actions, child_in, STDIN_FILENO);
     }
@@ -146,7 +107,7 @@ pf_process_result pf__process_start(pf_process *process, const char *const *argu
     process->stop = stop;
     int in[2] = {-1, -1}, out[2] = {-1, -1}, life[2] = {-1, -1};
     int code = 0;
-    if (!open_pair(in) || !open_pair(out) || !open_pair(life)) {
+    if (!pf__child_pair(in) || !pf__child_pair(out) || !pf__child_pair(life)) {
         code = errno;
     } else {
         code = spawn(&process->pid, arguments, in[1], out[1], life[1]);

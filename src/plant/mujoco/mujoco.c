@@ -31,6 +31,8 @@ typedef struct job {
     pf_error *error;
     pf_status status;
     int row; // step under way
+    // what of the next mj_step has been computed, for the sensors
+    enum { NOTHING, MOTION, FORCES } known;
 } job;
 
 static void clear_warnings(mjData *d)
@@ -57,14 +59,53 @@ static void place(const job *j, const mjModel *m, mjData *d)
     clear_warnings(d);
 }
 
-// Sensors are of the state that was reached, under the command that is held: mj_step leaves those
-// of the state before. mj_forward does not touch the integration state.
-static void read_channels(const pf_mujoco_model *shared, const mjModel *m, mjData *d, double *y)
+// The integrators that mj_step2 has, where all bodies are awake.
+static bool can_split(const mjModel *m)
 {
+    int integrator = m->opt.integrator;
+    return (integrator == mjINT_EULER || integrator == mjINT_IMPLICIT ||
+            integrator == mjINT_IMPLICITFAST) &&
+           !(m->opt.enableflags & (mjENBL_SLEEP | mjENBL_FWDINV));
+}
+
+// Sensors are of the state that was reached, under the command that is held: mj_step leaves those
+// of the state before. This does not touch the integration state, and the next step begins with it.
+static void sense(job *j, const mjModel *m, mjData *d)
+{
+    bool forces = j->self->shared->senses == PF_MUJOCO_SENSES_FORCES;
+    if (forces || !can_split(m)) {
+        mj_forward(m, d);
+    } else {
+        mj_step1(m, d);
+    }
+    j->known = !can_split(m) ? NOTHING : forces ? FORCES : MOTION;
+}
+
+// mj_step without what is known.
+static void step(job *j, const mjModel *m, mjData *d)
+{
+    if (j->known == NOTHING) {
+        mj_step(m, d);
+    } else if (j->known == MOTION) {
+        mj_step2(m, d);
+    } else {
+        mj_checkAcc(m, d);
+        if (m->opt.integrator == mjINT_EULER) {
+            mj_Euler(m, d);
+        } else {
+            mj_implicit(m, d);
+        }
+    }
+    j->known = NOTHING;
+}
+
+static void read_channels(job *j, const mjModel *m, mjData *d, double *y)
+{
+    const pf_mujoco_model *shared = j->self->shared;
     const double *const fields[] = {
         [PF_MUJOCO_QPOS] = d->qpos, [PF_MUJOCO_QVEL] = d->qvel, [PF_MUJOCO_SENSOR] = d->sensordata};
     if (shared->senses) {
-        mj_forward(m, d);
+        sense(j, m, d);
     }
     for (int c = 0; c < shared->info.n_chan; c++) {
         y[c] = fields[shared->readings[c].field][shared->readings[c].at];
@@ -120,11 +161,11 @@ static pf_status check_warnings(const job *j, const mjData *d)
 
 // One control step under the held command. Warnings are read after each MuJoCo step, while they
 // still name the cause.
-static pf_status advance(const job *j, const mjModel *m, mjData *d)
+static pf_status advance(job *j, const mjModel *m, mjData *d)
 {
     pf_status status = PF_OK;
     for (int i = 0; i < j->self->shared->skip && status == PF_OK; i++) {
-        mj_step(m, d);
+        step(j, m, d);
         status = check_warnings(j, d);
     }
     if (status == PF_OK) {
@@ -136,7 +177,7 @@ static pf_status advance(const job *j, const mjModel *m, mjData *d)
 
 // What the actuators are told: the command over what is held at rest. A mechanism that loses force
 // keeps its command (the loss is in the model by then).
-static void command(const job *j, const double *u, mjData *d)
+static void command(job *j, const double *u, mjData *d)
 {
     const pf_mujoco_model *shared = j->self->shared;
     const pf_plant_info *info = &shared->info;
@@ -148,7 +189,11 @@ static void command(const job *j, const double *u, mjData *d)
     pf__fault_deliver(info->n_mech, info->mechanisms, u, gains, delivered);
     for (int i = shared->first; i < info->n_mech; i++) {
         int at = i - shared->first;
-        d->ctrl[at] = shared->hold ? shared->hold[at] + delivered[i] : delivered[i];
+        double told = shared->hold ? shared->hold[at] + delivered[i] : delivered[i];
+        if (j->known == FORCES && told != d->ctrl[at]) {
+            j->known = MOTION;
+        }
+        d->ctrl[at] = told;
     }
 }
 
@@ -165,7 +210,7 @@ static void run_steps(job *j, const mjModel *m, mjData *d)
             mj_getState(m, d, trace->state + r * (size_t)info->n_state, mjSTATE_INTEGRATION);
         }
         if (trace->output) {
-            read_channels(shared, m, d, trace->output + r * (size_t)info->n_chan);
+            read_channels(j, m, d, trace->output + r * (size_t)info->n_chan);
         }
     }
 }
@@ -179,7 +224,7 @@ static void run_job(const mjModel *m, mjData *d, int simulation, void *argument)
         mj_getState(m, d, j->trace->start, mjSTATE_INTEGRATION);
     }
     if (j->trace->initial) {
-        read_channels(j->self->shared, m, d, j->trace->initial);
+        read_channels(j, m, d, j->trace->initial);
     }
     run_steps(j, m, d);
 }
@@ -243,7 +288,7 @@ static pf_status mujoco_roll(pf_plant *plant, const pf_roll *roll, const pf_trac
     }
     instance *self = plant->self;
     weaken(self, roll->gains);
-    job j = {self, roll, trace, error, PF_OK, 0};
+    job j = {self, roll, trace, error, PF_OK, 0, NOTHING};
     if (mjb_apply(self->batch, NULL, 1, run_job, &j, 0) != 0) {
         char reason[96];
         snprintf(reason, sizeof reason, "%s", mjb_error(self->batch, 0));
@@ -335,7 +380,14 @@ pf_status pf__mujoco_create_file(pf_plant **plant, const char *reference, pf_err
     *plant = NULL;
     pf_mujoco_model *shared = NULL;
     pf_status status = pf__mujoco_load_file(&shared, reference, error);
-    return status == PF_OK ? make_instance(plant, shared, error) : status;
+    status = status ? status : make_instance(plant, shared, error);
+    status =
+        status ? status : pf__mujoco_choose_pulses(*plant, shared->rest, shared->amplitude, error);
+    if (status != PF_OK) {
+        pf_plant_destroy(*plant);
+        *plant = NULL;
+    }
+    return status;
 }
 
 pf_status pf__mujoco_create(pf_plant **plant, const pf_mujoco_system *system, pf_error *error)

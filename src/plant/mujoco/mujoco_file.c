@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #define _XOPEN_SOURCE 700
-#include "mujoco_load.h"
+#include "mujoco_file.h"
 #include "core/rng.h"
 #include "core/sha256.h"
 
@@ -17,7 +17,7 @@
 // Any MJCF or URDF file as a plant: actuators are mechanisms behind `none`, commands are deviations
 // from what holds the machine at its home, sensors are channels. docs/machines.md says the rules.
 
-enum { REASON_SIZE = 240, NAME_MOST = 60, CHANNELS_MOST = 4096 };
+enum { REASON_SIZE = 240 };
 
 static const double step_s = .02;      // control step, as near as the file's own step allows
 static const double settle_s = 2;      // most time that a machine has to come to rest
@@ -27,30 +27,13 @@ static const double reset_share = .01; // of lengths, in mean sizes of a body, a
 static const double noise_share = .25; // suggested sensor noise, of the rms pulse response
 static const double no_load = 1e-5;    // force that counts as none, of the largest weight or range
 
-// A file on its way to a description.
-typedef struct maker {
-    pf_mujoco_model *m;
-    const char *label; // "mujoco:FILE#KEY" as it was asked for
-    char *path;        // of the file, absolute
-    const char *key;   // NULL: none was named
-    int home;          // index of the keyframe; -1: qpos0
-    bool urdf;
-    bool rests;    // it came to rest
-    double time_s; // after so long
-    int moving;    // the joint that moves most where it did not, how fast
-    double speed;
-    const char *unheld; // joint without a motor, for which gravity is not held. NULL: none.
-    const char *warning;
-    int warning_at;
-    pf_error *error;
-} maker;
-
-static pf_status refuse(const maker *k, pf_status code, const char *what, const char *detail)
+static pf_status refuse(const pf_mujoco_maker *k, pf_status code, const char *what,
+                        const char *detail)
 {
     return pf_fail(k->error, code, "%s: %s%s", k->label, what, detail);
 }
 
-static pf_status no_memory(const maker *k)
+pf_status pf__mujoco_no_memory(const pf_mujoco_maker *k)
 {
     return refuse(k, PF_ERR_MEMORY, "out of memory", "");
 }
@@ -58,12 +41,12 @@ static pf_status no_memory(const maker *k)
 // --- the file
 
 // FILE#KEYFRAME, unless a file has that whole name.
-static pf_status find_path(maker *k, const char *reference)
+static pf_status find_path(pf_mujoco_maker *k, const char *reference)
 {
     char *file = pf__arena_text(&k->m->arena, reference);
     char *mark = file ? strrchr(file, '#') : NULL;
     if (!file) {
-        return no_memory(k);
+        return pf__mujoco_no_memory(k);
     }
     if (mark && !pf__file_regular(reference)) {
         *mark = 0;
@@ -115,7 +98,7 @@ static void add_motors(mjSpec *spec)
     }
 }
 
-static pf_status compile(maker *k)
+static pf_status compile(pf_mujoco_maker *k)
 {
     char reason[REASON_SIZE] = "";
     void *text = NULL;
@@ -148,13 +131,13 @@ static pf_status compile(maker *k)
 
 // The compiled model names the source: what its meshes and included files hold counts, where they
 // lie does not.
-static pf_status name_source(const maker *k)
+static pf_status name_source(const pf_mujoco_maker *k)
 {
     pf_mujoco_model *m = k->m;
     mjtSize size = mj_sizeModel(m->model);
     unsigned char *bytes = calloc((size_t)size, 1);
     if (!bytes) {
-        return no_memory(k);
+        return pf__mujoco_no_memory(k);
     }
     mj_saveModel(m->model, NULL, bytes, size);
     char sha[65], text[200];
@@ -168,26 +151,16 @@ static pf_status name_source(const maker *k)
 
 // --- what can be a plant
 
-static const char *joint_name(const mjModel *m, int joint, char *room, size_t size)
-{
-    const char *name = mj_id2name(m, mjOBJ_JOINT, joint);
-    if (name && name[0]) {
-        snprintf(room, size, "%s", name);
-    } else {
-        snprintf(room, size, "joint_%d", joint);
-    }
-    return room;
-}
-
-static pf_status no_actuators(const maker *k)
+static pf_status no_actuators(const pf_mujoco_maker *k)
 {
     const mjModel *m = k->m->model;
     pf_text names = {0};
-    char room[NAME_MOST];
+    char room[PF_MUJOCO_NAME];
     int n = 0;
     for (int j = 0; j < m->njnt; j++) {
         if (m->jnt_type[j] == mjJNT_HINGE || m->jnt_type[j] == mjJNT_SLIDE) {
-            pf__text_addf(&names, "%s%s", n++ ? ", " : "", joint_name(m, j, room, sizeof room));
+            pf__text_addf(&names, "%s%s", n++ ? ", " : "",
+                          pf__mujoco_joint_name(m, j, room, sizeof room));
         }
     }
     pf_status status =
@@ -198,25 +171,6 @@ static pf_status no_actuators(const maker *k)
                          k->label, names.data ? names.data : "");
     pf__text_free(&names);
     return status;
-}
-
-static const char *actuator_name(const mjModel *m, int a, char *room, size_t size)
-{
-    static const int targets[] = {
-        [mjTRN_JOINT] = mjOBJ_JOINT,      [mjTRN_JOINTINPARENT] = mjOBJ_JOINT,
-        [mjTRN_SLIDERCRANK] = mjOBJ_SITE, [mjTRN_TENDON] = mjOBJ_TENDON,
-        [mjTRN_SITE] = mjOBJ_SITE,        [mjTRN_BODY] = mjOBJ_BODY};
-    const char *name = mj_id2name(m, mjOBJ_ACTUATOR, a);
-    int type = m->actuator_trntype[a];
-    if ((!name || !name[0]) && type >= 0 && type <= mjTRN_BODY) {
-        name = mj_id2name(m, targets[type], m->actuator_trnid[2 * a]);
-    }
-    if (name && name[0]) {
-        snprintf(room, size, "%s", name);
-    } else {
-        snprintf(room, size, "actuator_%d", a);
-    }
-    return room;
 }
 
 // Whether its force is known to be a product of its parameters, so that a loss of it can be made.
@@ -231,10 +185,10 @@ static bool is_known(const mjModel *m, int a)
             dynamics == mjDYN_FILTEREXACT || dynamics == mjDYN_MUSCLE);
 }
 
-static pf_status check_model(const maker *k)
+static pf_status check_model(const pf_mujoco_maker *k)
 {
     const mjModel *m = k->m->model;
-    char room[NAME_MOST];
+    char room[PF_MUJOCO_NAME];
     if (m->nactuator == 0) {
         return no_actuators(k);
     }
@@ -249,7 +203,7 @@ static pf_status check_model(const maker *k)
                            "%s: actuator %s is of a kind whose loss is not known here (several "
                            "inputs, a DC motor, a plugin or your own); use a motor, a servo, a "
                            "cylinder or a muscle",
-                           k->label, actuator_name(m, a, room, sizeof room));
+                           k->label, pf__mujoco_actuator_name(m, a, room, sizeof room));
         }
     }
     int n_state = mj_stateSize(m, mjSTATE_INTEGRATION);
@@ -277,7 +231,7 @@ static void list_keys(const mjModel *m, pf_text *out)
 }
 
 // The keyframe that was named, by name or by number where it has none; else `home`; else the first.
-static pf_status find_home(maker *k)
+static pf_status find_home(pf_mujoco_maker *k)
 {
     const mjModel *m = k->m->model;
     k->home = m->nkey > 0 ? 0 : -1;
@@ -304,38 +258,6 @@ static pf_status find_home(maker *k)
 
 // --- holding control
 
-static bool has_bias(const mjModel *m, int a)
-{
-    const mjtNum *bias = m->actuator_biasprm + a * mjNBIAS;
-    for (int i = 0; i < mjNBIAS && m->actuator_biastype[a] != mjBIAS_NONE; i++) {
-        if (bias[i] != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-// Whether it pulls towards a length that the command sets.
-static bool is_position_servo(const mjModel *m, int a)
-{
-    return m->actuator_gaintype[a] == mjGAIN_FIXED && m->actuator_biastype[a] == mjBIAS_AFFINE &&
-           m->actuator_gainprm[a * mjNGAIN] != 0 && m->actuator_biasprm[a * mjNBIAS + 1] != 0;
-}
-
-// Torque or force by command alone, on one hinge or slide: that joint; else -1.
-static int motor_joint(const mjModel *m, int a)
-{
-    int type = m->actuator_trntype[a], joint = m->actuator_trnid[2 * a];
-    bool motor = (type == mjTRN_JOINT || type == mjTRN_JOINTINPARENT) &&
-                 m->actuator_gaintype[a] == mjGAIN_FIXED && !has_bias(m, a) &&
-                 (m->actuator_dyntype[a] == mjDYN_NONE || m->actuator_dyntype[a] == mjDYN_FILTER ||
-                  m->actuator_dyntype[a] == mjDYN_FILTEREXACT) &&
-                 m->actuator_gainprm[a * mjNGAIN] != 0 &&
-                 m->actuator_gear[6 * m->actuator_outadr[a]] != 0;
-    return motor && (m->jnt_type[joint] == mjJNT_HINGE || m->jnt_type[joint] == mjJNT_SLIDE) ? joint
-                                                                                             : -1;
-}
-
 // What a position servo is told so that it rests at its present length.
 static double present(const mjModel *m, const mjData *d, int a)
 {
@@ -350,8 +272,8 @@ static int holder(const mjModel *m, int joint)
     for (int a = 0; a < m->nactuator; a++) {
         bool on_joint =
             m->actuator_trntype[a] == mjTRN_JOINT || m->actuator_trntype[a] == mjTRN_JOINTINPARENT;
-        if (motor_joint(m, a) == joint ||
-            (on_joint && m->actuator_trnid[2 * a] == joint && is_position_servo(m, a))) {
+        if (pf__mujoco_motor_joint(m, a) == joint ||
+            (on_joint && m->actuator_trnid[2 * a] == joint && pf__mujoco_is_servo(m, a))) {
             return a;
         }
     }
@@ -360,7 +282,7 @@ static int holder(const mjModel *m, int joint)
 
 // What the motors of one tree of bodies must give so that it does not fall. A tree in which gravity
 // loads a joint without a motor cannot be held.
-static void hold_tree(maker *k, const mjModel *m, const mjData *d, int tree, double least)
+static void hold_tree(pf_mujoco_maker *k, const mjModel *m, const mjData *d, int tree, double least)
 {
     int first = m->tree_dofadr[tree], end = first + m->tree_dofnum[tree];
     bool loaded = false, motors = false;
@@ -369,23 +291,23 @@ static void hold_tree(maker *k, const mjModel *m, const mjData *d, int tree, dou
         bool load = fabs(d->qfrc_bias[i] - d->qfrc_passive[i]) > least;
         int a = holder(m, m->dof_jntid[i]);
         loaded = loaded || load;
-        motors = motors || (a >= 0 && motor_joint(m, a) >= 0);
+        motors = motors || (a >= 0 && pf__mujoco_motor_joint(m, a) >= 0);
         unheld = load && a < 0 && unheld < 0 ? m->dof_jntid[i] : unheld;
     }
     if (!loaded || !motors) {
         return;
     }
     if (unheld >= 0) {
-        char room[NAME_MOST];
-        k->unheld = k->unheld
-                        ? k->unheld
-                        : pf__arena_text(&k->m->arena, joint_name(m, unheld, room, sizeof room));
+        char room[PF_MUJOCO_NAME];
+        k->unheld = k->unheld ? k->unheld
+                              : pf__arena_text(&k->m->arena,
+                                               pf__mujoco_joint_name(m, unheld, room, sizeof room));
         return;
     }
     for (int i = first; i < end; i++) {
         int a = holder(m, m->dof_jntid[i]);
         double load = d->qfrc_bias[i] - d->qfrc_passive[i];
-        if (motor_joint(m, a) >= 0 && fabs(load) > least) {
+        if (pf__mujoco_motor_joint(m, a) >= 0 && fabs(load) > least) {
             const mjtNum *range = m->actuator_ctrlrange + 2 * a;
             double hold = load / (m->actuator_gear[6 * m->actuator_outadr[a]] *
                                   m->actuator_gainprm[a * mjNGAIN]);
@@ -395,7 +317,7 @@ static void hold_tree(maker *k, const mjModel *m, const mjData *d, int tree, dou
     }
 }
 
-static void hold_against_gravity(maker *k, const mjModel *m, const mjData *d)
+static void hold_against_gravity(pf_mujoco_maker *k, const mjModel *m, const mjData *d)
 {
     double most = 0;
     for (int i = 0; i < m->nv; i++) {
@@ -417,7 +339,7 @@ static bool any(const mjtNum *x, int n)
 }
 
 // The activation at which nothing changes under the holding control.
-static void hold_activations(const maker *k, const mjModel *m, mjData *d)
+static void hold_activations(const pf_mujoco_maker *k, const mjModel *m, mjData *d)
 {
     bool given = k->home >= 0 && any(m->key_act + k->home * m->na, (int)m->na);
     for (int a = 0; a < m->nactuator && !given; a++) {
@@ -426,13 +348,13 @@ static void hold_activations(const maker *k, const mjModel *m, mjData *d)
             continue;
         }
         bool integrates = m->actuator_dyntype[a] == mjDYN_INTEGRATOR;
-        d->act[at] = !integrates ? k->m->hold[a] : is_position_servo(m, a) ? present(m, d, a) : 0;
+        d->act[at] = !integrates ? k->m->hold[a] : pf__mujoco_is_servo(m, a) ? present(m, d, a) : 0;
     }
 }
 
 // The commands at rest: those of the keyframe; else servos stay where they are, and motors carry
 // the weight where they can.
-static void hold_still(maker *k, const mjModel *m, mjData *d)
+static void hold_still(pf_mujoco_maker *k, const mjModel *m, mjData *d)
 {
     double *hold = k->m->hold;
     int nu = (int)m->nu;
@@ -440,7 +362,7 @@ static void hold_still(maker *k, const mjModel *m, mjData *d)
         memcpy(hold, m->key_ctrl + k->home * nu, sizeof *hold * (size_t)nu);
     } else {
         for (int a = 0; a < m->nactuator; a++) {
-            bool follows = is_position_servo(m, a) && m->actuator_dyntype[a] != mjDYN_INTEGRATOR;
+            bool follows = pf__mujoco_is_servo(m, a) && m->actuator_dyntype[a] != mjDYN_INTEGRATOR;
             hold[a] = follows ? present(m, d, a) : 0;
         }
         hold_against_gravity(k, m, d);
@@ -456,7 +378,7 @@ static void hold_still(maker *k, const mjModel *m, mjData *d)
 }
 
 // Whether nothing moves; else which joint moves most, and how fast.
-static bool rests(maker *k, const mjModel *m, const mjData *d)
+static bool rests(pf_mujoco_maker *k, const mjModel *m, const mjData *d)
 {
     k->speed = 0;
     for (int i = 0; i < m->nv; i++) {
@@ -487,7 +409,7 @@ static void enter_ranges(const mjModel *m, mjData *d)
 static void settle(const mjModel *m, mjData *d, int simulation, void *argument)
 {
     (void)simulation;
-    maker *k = argument;
+    pf_mujoco_maker *k = argument;
     if (k->home >= 0) {
         mj_resetDataKeyframe(m, d, k->home);
     } else {
@@ -509,13 +431,13 @@ static void settle(const mjModel *m, mjData *d, int simulation, void *argument)
     mj_getState(m, d, k->m->rest, mjSTATE_INTEGRATION);
 }
 
-static pf_status find_rest(maker *k)
+static pf_status find_rest(pf_mujoco_maker *k)
 {
     pf_mujoco_model *m = k->m;
     m->rest = pf__arena_take(&m->arena, (size_t)m->info.n_state, sizeof *m->rest);
     m->hold = pf__arena_take(&m->arena, (size_t)m->model->nu, sizeof *m->hold);
     if (m->arena.failed) {
-        return no_memory(k);
+        return pf__mujoco_no_memory(k);
     }
     pf_status status = pf__mujoco_call(m, settle, k, k->error);
     if (status == PF_OK && k->warning) {
@@ -561,310 +483,9 @@ static void draw_start(const pf_mujoco_model *shared, pf_rng *rng, mjData *d)
     }
 }
 
-// --- names
-
-// A name as files and options take it: no commas, quotes and control characters, not a number, not
-// too long, and no other's. n names before it.
-static const char *tidy(pf_mujoco_model *m, const char *name, int n,
-                        const char *(*taken)(const pf_mujoco_model *m, int i))
-{
-    char text[NAME_MOST + 1], tried[NAME_MOST + 16];
-    bool number = pf__is_decimal(name, true);
-    snprintf(text, sizeof text, "%s%.*s", number ? "_" : "", NAME_MOST - number, name);
-    for (char *c = text; *c; c++) {
-        *c = (unsigned char)*c < ' ' || strchr(",\"'`=", *c) ? '_' : *c;
-    }
-    snprintf(tried, sizeof tried, "%s", text);
-    for (int again = 2, i = 0; i < n; i++) {
-        if (strcmp(taken(m, i), tried) == 0) {
-            snprintf(tried, sizeof tried, "%s_%d", text, again++);
-            i = -1;
-        }
-    }
-    return pf__arena_text(&m->arena, tried);
-}
-
-static const char *mechanism_at(const pf_mujoco_model *m, int i)
-{
-    return m->info.mechanisms[i].name;
-}
-
-static const char *channel_at(const pf_mujoco_model *m, int i)
-{
-    return m->info.channels[i].name;
-}
-
-// --- mechanisms
-
-static const char *actuator_kind(const mjModel *m, int a)
-{
-    const mjtNum *gain = m->actuator_gainprm + a * mjNGAIN;
-    const mjtNum *bias = m->actuator_biasprm + a * mjNBIAS;
-    bool integrates = m->actuator_dyntype[a] == mjDYN_INTEGRATOR;
-    if (m->actuator_gaintype[a] == mjGAIN_MUSCLE || m->actuator_dyntype[a] == mjDYN_MUSCLE) {
-        return "muscle";
-    }
-    if (!has_bias(m, a)) {
-        bool filtered = m->actuator_dyntype[a] != mjDYN_NONE && !integrates;
-        return m->actuator_trntype[a] == mjTRN_BODY      ? "adhesion"
-               : m->actuator_gaintype[a] != mjGAIN_FIXED ? "damper"
-               : integrates                              ? "integrated motor"
-               : filtered                                ? "filtered motor"
-                                                         : "motor";
-    }
-    if (is_position_servo(m, a)) {
-        return integrates ? "velocity servo (integrated)" : "position servo";
-    }
-    return bias[1] == 0 && bias[2] == -gain[0] ? "velocity servo" : "motor with a bias";
-}
-
-// What a mechanism of gain g delivers is g times its command where the force follows the command
-// alone, and nothing is held at rest. Else it is the force that is lost.
-static pf_loss loss_of(const pf_mujoco_model *m, int a)
-{
-    bool command = !has_bias(m->model, a) && m->hold[a] == 0 &&
-                   m->model->actuator_gaintype[a] != mjGAIN_MUSCLE &&
-                   m->model->actuator_dyntype[a] != mjDYN_MUSCLE;
-    return command ? PF_LOSS_COMMAND : PF_LOSS_FORCE;
-}
-
-// Closer limits of a command whose force is `force` per unit.
-static void narrow(const mjtNum *range, double force, double *lo, double *hi)
-{
-    double a = range[0] / force, b = range[1] / force;
-    *lo = fmax(*lo, fmin(a, b));
-    *hi = fmin(*hi, fmax(a, b));
-}
-
-// The range of its control, less what is held. Of a motor also what its force and its joint may
-// have; of a servo without a range the deviation at which its force is at its limit.
-static void set_limits(const pf_mujoco_model *shared, int a, pf_mechanism *to)
-{
-    const mjModel *m = shared->model;
-    double lo = -INFINITY, hi = INFINITY, gain = m->actuator_gainprm[a * mjNGAIN];
-    double hold = shared->hold[a], gear = m->actuator_gear[6 * m->actuator_outadr[a]];
-    bool plain = m->actuator_gaintype[a] == mjGAIN_FIXED && gain != 0, bias = has_bias(m, a);
-    int joint = motor_joint(m, a);
-    if (m->actuator_ctrllimited[a]) {
-        narrow(m->actuator_ctrlrange + 2 * a, 1, &lo, &hi);
-    }
-    if (plain && !bias && m->actuator_forcelimited[a]) {
-        narrow(m->actuator_forcerange + 2 * a, gain, &lo, &hi);
-    }
-    if (joint >= 0 && m->jnt_actfrclimited[joint]) {
-        narrow(m->jnt_actfrcrange + 2 * joint, gain * gear, &lo, &hi);
-    }
-    to->lo = fmin(lo - hold, 0);
-    to->hi = fmax(hi - hold, 0);
-    if (plain && bias && isinf(lo) && isinf(hi) && m->actuator_forcelimited[a]) {
-        narrow(m->actuator_forcerange + 2 * a, gain, &to->lo, &to->hi);
-    }
-}
-
-static void describe_actuator(pf_mujoco_model *m, int a, pf_mechanism *to)
-{
-    char room[NAME_MOST], text[160];
-    const char *name = actuator_name(m->model, a, room, sizeof room);
-    to->name = tidy(m, name, a + 1, mechanism_at);
-    set_limits(m, a, to);
-    pf__print(text, sizeof text, m->hold[a] != 0 ? "%s, holds %.4g" : "%s",
-              actuator_kind(m->model, a), m->hold[a]);
-    m->words[a + 1] = pf__arena_text(&m->arena, text);
-}
-
-static pf_status describe_mechanisms(const maker *k)
-{
-    pf_mujoco_model *m = k->m;
-    size_t n = (size_t)m->model->nu + 1;
-    pf_mechanism *list = pf__arena_take(&m->arena, n, sizeof *list);
-    pf_loss *losses = pf__arena_take(&m->arena, n, sizeof *losses);
-    double *amplitude = pf__arena_take(&m->arena, n, sizeof *amplitude);
-    m->words = pf__arena_take(&m->arena, n + 1, sizeof *m->words);
-    if (m->arena.failed) {
-        return no_memory(k);
-    }
-    bool force = false;
-    m->info.mechanisms = list;
-    m->info.n_mech = (int)n;
-    list[0] = (pf_mechanism){"none", 0, 0};
-    m->words[0] = "moves nothing";
-    for (int a = 0; a + 1 < (int)n; a++) {
-        describe_actuator(m, a, &list[a + 1]);
-        losses[a + 1] = loss_of(m, a);
-        force = force || losses[a + 1] == PF_LOSS_FORCE;
-        amplitude[a + 1] = pf__quarter_range(&list[a + 1]);
-    }
-    m->first = 1;
-    m->info.losses = force ? losses : NULL;
-    m->probe = (pf_pulse){8, 8, false, amplitude};
-    m->task = (pf_pulse){12, 12, false, amplitude};
-    m->info.probe = &m->probe;
-    m->info.task = &m->task;
-    return m->arena.failed ? no_memory(k) : PF_OK;
-}
-
-// --- channels
-
-// Channels under construction.
-typedef struct channels {
-    pf_mujoco_model *m;
-    pf_channel *list;
-    pf_channel_kind *kinds;
-    pf_mujoco_reading *readings;
-} channels;
-
-static void add_channel(channels *c, const char *name, const char *ending, pf_channel_kind kind,
-                        pf_mujoco_reading reading)
-{
-    char text[2 * NAME_MOST];
-    int n = c->m->info.n_chan;
-    // a name that is too long keeps its ending
-    snprintf(text, sizeof text, "%.*s%s", NAME_MOST - (int)strlen(ending), name, ending);
-    c->list[n] = (pf_channel){tidy(c->m, text, n, channel_at), 0, 0};
-    c->kinds[n] = kind;
-    c->readings[n] = reading;
-    c->m->info.n_chan += c->list[n].name != NULL;
-}
-
-// Whether x and y of a free joint say nothing: those of a machine that moves about, not of a thing
-// beside it.
-static bool is_machine(const mjModel *m, int joint)
-{
-    int tree = m->body_treeid[m->jnt_bodyid[joint]];
-    return tree >= 0 && m->tree_dofnum[tree] > 6;
-}
-
-static void add_joint_positions(channels *c, int joint)
-{
-    static const char *const names[] = {"_x", "_y", "_z", "_qw", "_qx", "_qy", "_qz"};
-    const mjModel *m = c->m->model;
-    char room[NAME_MOST];
-    const char *name = joint_name(m, joint, room, sizeof room);
-    int type = m->jnt_type[joint], at = m->jnt_qposadr[joint];
-    int first = type == mjJNT_FREE ? (is_machine(m, joint) ? 2 : 0) : type == mjJNT_BALL ? 3 : 0;
-    int end = type == mjJNT_FREE || type == mjJNT_BALL ? 7 : 1;
-    for (int i = first; i < end; i++) {
-        int offset = type == mjJNT_BALL ? i - 3 : i;
-        add_channel(c, name, end == 7 ? names[i] : "",
-                    end == 7 && i >= 3 ? PF_CHANNEL_QUATERNION : PF_CHANNEL_PLAIN,
-                    (pf_mujoco_reading){PF_MUJOCO_QPOS, at + offset});
-    }
-}
-
-static void add_joint_velocities(channels *c, int joint)
-{
-    static const char *const names[] = {"_vx", "_vy", "_vz", "_wx", "_wy", "_wz"};
-    const mjModel *m = c->m->model;
-    char room[NAME_MOST];
-    const char *name = joint_name(m, joint, room, sizeof room);
-    int type = m->jnt_type[joint];
-    int n = type == mjJNT_FREE ? 6 : type == mjJNT_BALL ? 3 : 1;
-    for (int i = 0; i < n; i++) {
-        add_channel(c, name, n == 1 ? "_vel" : names[i + 6 - n], PF_CHANNEL_PLAIN,
-                    (pf_mujoco_reading){PF_MUJOCO_QVEL, m->jnt_dofadr[joint] + i});
-    }
-}
-
-// A clock shows nothing of the machine.
-static bool is_sensor(const mjModel *m, int sensor)
-{
-    return m->sensor_type[sensor] != mjSENS_CLOCK;
-}
-
-static void add_sensor(channels *c, int sensor)
-{
-    static const char *const axes[] = {"_x", "_y", "_z"}, *const turns[] = {"_qw", "_qx", "_qy",
-                                                                            "_qz"};
-    const mjModel *m = c->m->model;
-    const char *name = mj_id2name(m, mjOBJ_SENSOR, sensor);
-    char room[NAME_MOST], ending[16];
-    snprintf(room, sizeof room, "sensor_%d", sensor);
-    int n = m->sensor_dim[sensor];
-    bool quaternion = m->sensor_datatype[sensor] == mjDATATYPE_QUATERNION && n == 4;
-    for (int i = 0; i < n; i++) {
-        snprintf(ending, sizeof ending, "_%d", i);
-        add_channel(c, name && name[0] ? name : room,
-                    n == 1       ? ""
-                    : quaternion ? turns[i]
-                    : n == 3     ? axes[i]
-                                 : ending,
-                    quaternion ? PF_CHANNEL_QUATERNION : PF_CHANNEL_PLAIN,
-                    (pf_mujoco_reading){PF_MUJOCO_SENSOR, m->sensor_adr[sensor] + i});
-    }
-}
-
-static pf_status describe_channels(const maker *k)
-{
-    const mjModel *m = k->m->model;
-    bool enabled = !(m->opt.disableflags & mjDSBL_SENSOR);
-    size_t sensed = 0;
-    for (int s = 0; s < m->nsensor && enabled; s++) {
-        sensed += is_sensor(m, s) ? (size_t)m->sensor_dim[s] : 0;
-    }
-    size_t most = sensed > 0 ? sensed : (size_t)(m->nq + m->nv);
-    if (most == 0 || most > CHANNELS_MOST) {
-        return pf_fail(k->error, PF_ERR_UNSUPPORTED,
-                       "%s: it has %z channels, there must be 1 to %d; declare fewer sensors",
-                       k->label, most, CHANNELS_MOST);
-    }
-    pf_arena *arena = &k->m->arena;
-    channels c = {k->m, pf__arena_take(arena, most, sizeof *c.list),
-                  pf__arena_take(arena, most, sizeof *c.kinds),
-                  pf__arena_take(arena, most, sizeof *c.readings)};
-    if (arena->failed) {
-        return no_memory(k);
-    }
-    k->m->senses = sensed > 0;
-    k->m->readings = c.readings;
-    k->m->info.channels = c.list;
-    k->m->info.kinds = c.kinds;
-    for (int s = 0; s < m->nsensor && sensed > 0; s++) {
-        if (is_sensor(m, s)) {
-            add_sensor(&c, s);
-        }
-    }
-    for (int j = 0; j < m->njnt && sensed == 0; j++) {
-        add_joint_positions(&c, j);
-    }
-    for (int j = 0; j < m->njnt && sensed == 0; j++) {
-        add_joint_velocities(&c, j);
-    }
-    return arena->failed ? no_memory(k) : PF_OK;
-}
-
 // --- all of it
 
-static void describe_rest(const maker *k)
-{
-    pf_mujoco_model *m = k->m;
-    const mjModel *model = m->model;
-    pf_text out = {0};
-    char room[NAME_MOST];
-    const char *key = k->home >= 0 ? mj_id2name(model, mjOBJ_KEY, k->home) : NULL;
-    pf__text_add(&out, "home: ");
-    if (key && key[0]) {
-        pf__text_addf(&out, "keyframe %s", key);
-    } else if (k->home >= 0) {
-        pf__text_addf(&out, "keyframe %d", k->home);
-    } else {
-        pf__text_add(&out, "the file's initial positions");
-    }
-    if (k->rests) {
-        pf__text_addf(&out, "; it rests after %.2g s", k->time_s);
-    } else {
-        pf__text_addf(&out,
-                      "; it does not come to rest: after %.2g s %s still moves at %.2g per second",
-                      k->time_s, joint_name(model, k->moving, room, sizeof room), k->speed);
-    }
-    if (k->unheld && !k->rests) {
-        pf__text_addf(&out, "; motors hold nothing, since gravity also loads %s, which has none",
-                      k->unheld);
-    }
-    m->words[m->info.n_mech] = out.data ? pf__arena_text(&m->arena, out.data) : "";
-    pf__text_free(&out);
-}
-
-static pf_status name_plant(const maker *k)
+static pf_status name_plant(const pf_mujoco_maker *k)
 {
     pf_mujoco_model *m = k->m;
     const char *file = strrchr(k->path, '/') + 1, *mark = k->key ? "#" : "";
@@ -886,10 +507,10 @@ static pf_status name_plant(const maker *k)
     pf__text_free(&name);
     pf__text_free(&environment);
     pf__text_free(&title);
-    return failed || m->arena.failed ? no_memory(k) : PF_OK;
+    return failed || m->arena.failed ? pf__mujoco_no_memory(k) : PF_OK;
 }
 
-static pf_status make(maker *k, const char *reference)
+static pf_status make(pf_mujoco_maker *k, const char *reference)
 {
     pf_mujoco_model *m = k->m;
     pf_status status = pf__mujoco_ready(k->label, k->error);
@@ -910,12 +531,12 @@ static pf_status make(maker *k, const char *reference)
     m->info.deterministic = true;
     m->info.sensor_noise = noise_share;
     status = find_rest(k);
-    status = status ? status : describe_mechanisms(k);
-    status = status ? status : describe_channels(k);
+    status = status ? status : pf__mujoco_describe_mechanisms(k);
+    status = status ? status : pf__mujoco_describe_channels(k);
     if (status == PF_OK) {
-        describe_rest(k);
+        pf__mujoco_describe_rest(k);
     }
-    return status == PF_OK && m->arena.failed ? no_memory(k) : status;
+    return status == PF_OK && m->arena.failed ? pf__mujoco_no_memory(k) : status;
 }
 
 pf_status pf__mujoco_load_file(pf_mujoco_model **model, const char *reference, pf_error *error)
@@ -930,7 +551,7 @@ pf_status pf__mujoco_load_file(pf_mujoco_model **model, const char *reference, p
         return pf_fail(error, PF_ERR_MEMORY, "mujoco: out of memory");
     }
     atomic_init(&m->users, 1);
-    maker k = {.m = m, .label = label.data, .error = error};
+    pf_mujoco_maker k = {.m = m, .label = label.data, .error = error};
     pf_status status = make(&k, reference);
     free(k.path);
     pf__text_free(&label);

@@ -19,6 +19,14 @@ typedef struct pf_mujoco_reading {
     int at;
 } pf_mujoco_reading;
 
+// Whether channels are sensors: none, some that positions and velocities give, or some that need
+// forces and accelerations too.
+typedef enum pf_mujoco_senses {
+    PF_MUJOCO_SENSES_NOTHING,
+    PF_MUJOCO_SENSES_MOTION,
+    PF_MUJOCO_SENSES_FORCES
+} pf_mujoco_senses;
+
 // What a plant and its clones share: the compiled model, never written after loading (each makes
 // its batch from it), and the description that the runner follows. Arrays are the arena's.
 typedef struct pf_mujoco_model {
@@ -27,10 +35,11 @@ typedef struct pf_mujoco_model {
     mjModel *model;
     pf_plant_info info;
     pf_pulse probe, task;
-    const pf_mujoco_system *system;    // of the table. NULL: a file of somebody's own.
-    int first;                         // the mechanism that the first actuator is
-    int skip;                          // MuJoCo steps per control step
-    bool senses;                       // some channels are sensors
+    double *amplitude;              // of both. NULL: of a system of the table.
+    const pf_mujoco_system *system; // of the table. NULL: a file of somebody's own.
+    int first;                      // the mechanism that the first actuator is
+    int skip;                       // MuJoCo steps per control step
+    pf_mujoco_senses senses;
     const pf_mujoco_reading *readings; // n_chan
     double *rest;                      // n_state: a start before anything is drawn
     double *hold;                      // nu: what is commanded at rest. NULL: 0 everywhere.
@@ -53,6 +62,10 @@ void pf__mujoco_one_line(char *text);
 
 // Compiles FILE or FILE#KEYFRAME and makes of it what a plant is.
 pf_status pf__mujoco_load_file(pf_mujoco_model **model, const char *reference, pf_error *error);
+
+// Makes the pulses of a plant at rest stronger where a loss would drown in the suggested noise.
+pf_status pf__mujoco_choose_pulses(pf_plant *plant, const double *rest, double *amplitude,
+                                   pf_error *error);
 
 // The first warning that MuJoCo has counted, in words, and what it is about; NULL: none.
 const char *pf__mujoco_warning(const mjData *d, int *about);
