@@ -394,6 +394,65 @@ static void check_binding(void)
     pf__store_close(two);
 }
 
+static bool merge(const char *arguments, int status, const char *part)
+{
+    char command[600];
+    snprintf(command, sizeof command, "bench merge %s", arguments);
+    return program_in(folder, command, status, part);
+}
+
+static void check_shards(void)
+{
+    static const char *const bad[] = {"0/2", "3/2", "x", "1", "1/", "1/2/3", "-1/2", "1/0"};
+    static const char sums[] = "SELECT count(*) || ' ' || total(value * trial) || ' ' ||"
+                               " total(value * value) FROM trial_metric";
+    char more[40], a[128], b[128];
+    PF_CASE("shards have every trial once, and merged they are what one run gives");
+    CHECK(bench("run", "one.db", "", 0, "4 of 4 trials"));
+    CHECK(bench("run", "shard1.db", "--shard 1/2", 0, "2 of 4 trials"));
+    CHECK(bench("run", "shard2.db", "--shard 2/2", 0, "2 of 4 trials"));
+    CHECK(merge("@/shard1.db @/shard2.db -o @/both.db", 0, "4 new trials from 2 databases"));
+    sql_text("one.db", sums, a);
+    sql_text("both.db", sums, b);
+    CHECK_STR(a, b);
+    CHECK(bench("verify", "both.db", "", 0, "4 of 4 stored trials recomputed, 0 differ"));
+    CHECK(bench("run", "both.db", "", 0, "4 of 4 trials, 0 failed (0 now"));
+    sql_text("both.db", "SELECT count(DISTINCT machine) || ' ' || count(machine) FROM unit", a);
+    CHECK_STR(a, "1 4"); // where it ran is kept
+    PF_CASE("merging again changes nothing; a database that is there keeps what it has");
+    CHECK(merge("@/shard1.db @/one.db -o @/both.db", 0, "6 trials found twice, equal to the bit"));
+    sql_text("both.db", "SELECT count(*) FROM result", a);
+    sql_text("one.db", "SELECT count(*) FROM result", b);
+    CHECK_STR(a, b);
+    PF_CASE("no shard that is none");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        snprintf(more, sizeof more, "--shard %s", bad[i]);
+        CHECK(bench("run", "none.db", more, 2, "is not K/N with K from 1 to N"));
+    }
+    CHECK(bench("run", "none.db", "--shard 1/5", 2, "has 4 shards at most"));
+    PF_CASE("another result, configuration or version of the same is refused, nothing is merged");
+    CHECK(sql("shard1.db", "UPDATE result SET detection = detection + 1e-12") == 0);
+    CHECK(merge("@/shard2.db @/shard1.db -o @/both.db", 3, "with another detection (1e-12 apart"));
+    CHECK(merge("@/shard1.db @/one.db -o @/new.db", 3, "nothing was merged"));
+    char path[256];
+    CHECK(access(in_folder("new.db", path), F_OK) != 0);
+    CHECK(sql("shard1.db", "UPDATE machine SET name = 'another one'") == 0);
+    CHECK(merge("@/shard1.db -o @/both.db", 0, "2 trials found twice, at most 1e-12 apart"));
+    CHECK(sql("shard1.db", "UPDATE result SET detection = detection + 1e-3") == 0);
+    CHECK(merge("@/shard1.db -o @/both.db", 3, "1e-9 is let pass between kinds of processors"));
+    CHECK(bench("run", "other.db", "--set alpha=.2 --shard 1/2", 0, "2 of 4"));
+    CHECK(merge("@/other.db -o @/both.db", 3, "another configuration of tiny than"));
+    CHECK(sql("shard2.db", "UPDATE experiment SET preflight = '0.0.1'") == 0);
+    CHECK(merge("@/shard2.db -o @/both.db", 3, "was made by preflight 0.0.1"));
+    PF_CASE("databases that are not there, not ours, or named twice");
+    CHECK(merge("@/nothere.db -o @/both.db", 3, "there is no such database"));
+    CHECK(merge("@/notes.db -o @/both.db", 3, "a database of something else"));
+    CHECK(merge("@/one.db -o @/notes.db", 3, "a database of something else"));
+    CHECK(merge("@/one.db -o @/one.db", 2, "is named twice"));
+    CHECK(merge("@/one.db", 2, "name the database with -o"));
+    CHECK(merge("-o @/both.db", 2, "name the databases to merge"));
+}
+
 void test_store(void)
 {
     char path[256];
@@ -411,4 +470,5 @@ void test_store(void)
     check_claims();
     check_reading();
     check_binding();
+    check_shards();
 }

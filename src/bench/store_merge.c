@@ -235,12 +235,14 @@ static pf_status compare_units(merge *m, const sql_walk *u, int64_t from, int64_
     if (worst <= (alike ? 0 : PF_MERGE_TOLERANCE)) {
         return PF_OK;
     }
+    char far[32];
+    snprintf(far, sizeof far, "%.3g", worst);
     return pf_fail(m->error, PF_ERR_MISMATCH,
-                   "%s and %s both have %s %s seed %d trial %d, with another %s (%.3g apart; %s); "
+                   "%s and %s both have %s %s seed %d trial %d, with another %s (%s apart; %s); "
                    "nothing was merged",
                    m->into->path, m->from->path, pf__sql_text(u, 2), pf__sql_text(u, 3),
                    sqlite3_column_int(u->row, 4), sqlite3_column_int(u->row, 5),
-                   metric >= 0 ? pf__metric_name(metric) : "set of methods", worst,
+                   metric >= 0 ? pf__metric_name(metric) : "set of methods", far,
                    alike ? "both come from one kind of processor, so not a bit may differ"
                          : "1e-9 is let pass between kinds of processors");
 }

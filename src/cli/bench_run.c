@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench.h"
 
+#include "host/file.h"
 #include "host/parallel.h"
 
 #include <limits.h>
@@ -85,6 +86,12 @@ static int run_one(const bench_call *c, bench_session *s, int threads, bool retr
     if (status != PF_OK) {
         bench_session_close(s);
         return cli_fail(c->command, status, &error);
+    }
+    if (pf__file_on_network(c->db)) {
+        cli_say(c->command,
+                "warning: %s is on a network file system, where locks may not hold; one process at "
+                "a time, or give each a --shard and a --db of its own",
+                c->db);
     }
     double start = pf__seconds();
     int missing = report_missing(&s->experiment);

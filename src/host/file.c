@@ -12,10 +12,12 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 enum { PATH_BYTES = 4096 };
@@ -323,6 +325,20 @@ pf_status pf__file_move(const char *from, const char *to, pf_error *error)
     pf_status status = sync_folder(folder, to, error);
     close(folder);
     return status;
+}
+
+bool pf__file_on_network(const char *path)
+{
+    static const unsigned long networks[] = {NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC, CIFS_SUPER_MAGIC,
+                                             SMB2_SUPER_MAGIC, AFS_SUPER_MAGIC, V9FS_MAGIC};
+    struct statfs info;
+    bool there = statfs(path, &info) == 0;
+    for (size_t i = 0; i < sizeof networks / sizeof networks[0] && there; i++) {
+        if ((unsigned long)info.f_type == networks[i]) {
+            return true;
+        }
+    }
+    return false;
 }
 
 pf_status pf__file_keep_name(const char *path, pf_error *error)

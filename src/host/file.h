@@ -42,6 +42,9 @@ bool pf__file_regular(const char *path);
 // be looked at may be there.
 bool pf__file_none(const char *path);
 
+// Whether it is on a file system of another machine, where locks may not hold.
+bool pf__file_on_network(const char *path);
+
 // Whether a file of that name could be written, asked before long work rather than after it.
 pf_status pf__file_writable(const char *path, pf_error *error);
 
