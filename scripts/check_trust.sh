@@ -103,10 +103,10 @@ refused 'is not what alice@example.com signed' "SIGCHLD ignored" env --ignore-si
 
 # a wait for somebody else ends on a signal (timeout: 124, and 137 where it must kill)
 mkdir slow && printf '#!/bin/sh\nsleep 100\n' >slow/ssh-keygen && chmod +x slow/ssh-keygen && mkfifo pipe
-PATH=$work/slow:$PATH timeout -k 4 .5 "$program" check k.kit --trust signers >out 2>&1
+PATH=$work/slow:$PATH timeout -k 4 2 "$program" check k.kit --trust signers >out 2>&1
 [ $? = 124 ] && grep -q interrupted out
 ok $? "SIGTERM ends a wait for ssh-keygen"
-timeout -k 4 .5 "$program" check pipe >out 2>&1
+timeout -k 4 2 "$program" check pipe >out 2>&1
 [ $? = 124 ] && grep -q interrupted out
 ok $? "SIGTERM ends a wait for who writes a kit into a pipe"
 

@@ -341,17 +341,6 @@ bool pf__file_on_network(const char *path)
     return false;
 }
 
-pf_status pf__file_keep_name(const char *path, pf_error *error)
-{
-    int folder = open_folder(path);
-    if (folder < 0) {
-        return pf__file_refuse(path, errno, error);
-    }
-    pf_status status = sync_folder(folder, path, error);
-    close(folder);
-    return status;
-}
-
 pf_status pf__file_writable(const char *path, pf_error *error)
 {
     struct stat info;

@@ -25,9 +25,6 @@ pf_status pf__file_write(const char *path, const void *data, size_t size, pf_err
 // Gives a file that was written so another name in its folder.
 pf_status pf__file_move(const char *from, const char *to, pf_error *error);
 
-// Makes the name of a new file outlast a power cut, as write and move do.
-pf_status pf__file_keep_name(const char *path, pf_error *error);
-
 // Whether two paths name the same file, there already or not.
 bool pf__file_same(const char *a, const char *b);
 

@@ -75,52 +75,59 @@ static pf_status refuse_held(const char *path, pf_error *error)
     return pf_fail(error, PF_ERR_FILE, "%s: another process writes it; stop that one first", path);
 }
 
-// A file that is new, or is there and empty.
+// Writes the first record so that it is there whole or not at all, and holds the file.
+static pf_status write_first(pf_log *log, const pf_text *first, pf_error *error)
+{
+    pf_status status = pf__file_write(log->path, first->data, first->size, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    log->fd = open(log->path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    return log->fd < 0     ? refuse(log, error)
+           : lock(log->fd) ? PF_OK
+                           : give_up(log, refuse_held(log->path, error));
+}
+
+// A file that is new, or is there and empty. It is held while it is replaced by the whole record.
 static pf_status start_new(pf_log *log, const pf_text *first, pf_error *error)
 {
     struct stat info;
-    log->fd = open(log->path, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    bool made = log->fd >= 0;
+    int claim = open(log->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    bool made = claim >= 0;
     if (!made && errno == EEXIST) {
-        log->fd = open(log->path, O_WRONLY | O_APPEND | O_CLOEXEC);
+        claim = open(log->path, O_WRONLY | O_CLOEXEC);
     }
-    if (log->fd < 0) {
+    if (claim < 0) {
         return refuse(log, error);
     }
-    if (!lock(log->fd)) {
-        return give_up(log, refuse_held(log->path, error));
+    pf_status status = PF_OK;
+    if (!lock(claim)) {
+        status = refuse_held(log->path, error);
+    } else if (fstat(claim, &info) != 0 || info.st_size > 0) {
+        status = pf_fail(error, PF_ERR_FILE,
+                         "%s: holds something already and is not overwritten; move it away or name "
+                         "another file, or go on from a journal with --resume",
+                         log->path);
+    } else {
+        status = write_first(log, first, error);
+        if (status != PF_OK && made) {
+            unlink(log->path);
+        }
     }
-    if (fstat(log->fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
-        return give_up(log, pf_fail(error, PF_ERR_FILE,
-                                    "%s: holds a journal already and is not overwritten; move it "
-                                    "away or name another file, or go on from it with --resume",
-                                    log->path));
-    }
-    pf_status status = pf__log_add(log, first, error);
-    status = status || !made ? status : pf__file_keep_name(log->path, error);
-    if (status != PF_OK && made) {
-        unlink(log->path);
-    }
-    return give_up(log, status);
+    close(claim);
+    return status;
 }
 
 // In the place of what is there, once its first record is whole.
 static pf_status replace(pf_log *log, const pf_text *first, pf_error *error)
 {
     int old = open(log->path, O_WRONLY | O_CLOEXEC);
-    pf_status status = old >= 0 && !lock(old)
-                           ? refuse_held(log->path, error)
-                           : pf__file_write(log->path, first->data, first->size, error);
-    if (status == PF_OK) {
-        log->fd = open(log->path, O_WRONLY | O_APPEND | O_CLOEXEC);
-        status = log->fd < 0      ? refuse(log, error)
-                 : !lock(log->fd) ? refuse_held(log->path, error)
-                                  : PF_OK;
-    }
+    pf_status status =
+        old >= 0 && !lock(old) ? refuse_held(log->path, error) : write_first(log, first, error);
     if (old >= 0) {
         close(old);
     }
-    return give_up(log, status);
+    return status;
 }
 
 pf_status pf__log_start(pf_log *log, const char *path, pf_log_start how, const volatile int *stop,

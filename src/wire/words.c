@@ -496,8 +496,9 @@ static void add_line(pf_text *out, const pf_follows *f, const pf_task_said *task
     add_corrections(&sent, task);
     if (sent.size > 0) {
         pf__text_add(out, task->decision == PF_GO ? "GO." : "");
-        pf__text_add(out, sent.data);
+        pf__text_join(out, &sent);
     }
+    out->failed = out->failed || sent.failed;
     pf__text_free(&sent);
 }
 
@@ -507,6 +508,7 @@ static void end_line(pf_follows *f)
     if (f->line.size > 0 && f->names.size > 0) {
         pf__text_addf(&f->lines, "%s: %s\n", f->names.data, f->line.data);
     }
+    f->lines.failed = f->lines.failed || f->names.failed || f->line.failed;
     pf__text_clear(&f->names);
     pf__text_clear(&f->line);
 }
@@ -528,8 +530,9 @@ void pf__words_follow(pf_follows *f, const pf_task_said *task)
     bool same = line.size > 0 && f->line.size > 0 && strcmp(line.data, f->line.data) == 0;
     if (!same) {
         end_line(f);
-        pf__text_add(&f->line, line.size > 0 ? line.data : "");
+        pf__text_join(&f->line, &line);
     }
+    f->lines.failed = f->lines.failed || line.failed;
     pf__text_add(&f->names, same ? ", " : "");
     pf__words_name(&f->names, task->name);
     pf__text_free(&line);
