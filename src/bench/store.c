@@ -878,9 +878,8 @@ pf_status pf__store_finish(pf_store *s, const pf_unit *unit, int n_methods,
     status = status ? status : check_ended(s, unit, error);
     status = status ? status : still_bound(s, unit, error);
     status = status ? status : insert_results(s, unit, n_methods, methods, results, error);
-    status = pf__sql_end(s, status, error);
-    s->machine = status == PF_OK ? s->machine : 0; // what was noted may be gone with the rest
-    return status;
+    s->machine = status == PF_OK ? s->machine : 0; // what was noted goes with the rest
+    return pf__sql_end(s, status, error);
 }
 
 pf_status pf__store_fail(pf_store *s, const pf_unit *unit, const char *reason, pf_error *error)

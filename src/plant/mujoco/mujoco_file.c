@@ -19,7 +19,9 @@
 
 enum { REASON_SIZE = 240 };
 
-static const double step_s = .02;      // control step, as near as the file's own step allows
+static const double step_s = .02; // control step, as near as the file's own step allows
+// A step that is not positive would never come to an end; MuJoCo takes it.
+#define STEP_LEAST_S 1e-6
 static const double settle_s = 2;      // most time that a machine has to come to rest
 static const double still = .01;       // largest velocity at rest, rad/s or m/s
 static const double reset_angle = .01; // half width of the draw of angles, rad, and rad/s
@@ -189,6 +191,11 @@ static pf_status check_model(const pf_mujoco_maker *k)
 {
     const mjModel *m = k->m->model;
     char room[PF_MUJOCO_NAME];
+    if (!(m->opt.timestep >= STEP_LEAST_S)) {
+        return pf_fail(k->error, PF_ERR_FORMAT,
+                       "%s: its timestep is %g s, %g s is the least; set <option timestep=...>",
+                       k->label, m->opt.timestep, STEP_LEAST_S);
+    }
     if (m->nactuator == 0) {
         return no_actuators(k);
     }
