@@ -287,7 +287,7 @@ static const refusal refusals[] = {
     {"still.xml",
      "<mujoco><option timestep=\"0\"/><worldbody><body><joint name=\"a\"/><geom size=\".1\"/>"
      "</body></worldbody><actuator><motor joint=\"a\"/></actuator></mujoco>",
-     PF_ERR_FORMAT, "its timestep is 0 s, 1e-06 s is the least"},
+     PF_ERR_FORMAT, "its timestep is 0 s, 1e-6 s is the least"},
     {"mesh.xml",
      "<mujoco><asset><mesh name=\"m\" file=\"gone.stl\"/></asset><worldbody><body><joint/>"
      "<geom type=\"mesh\" mesh=\"m\"/></body></worldbody></mujoco>",

@@ -229,23 +229,45 @@ static int run_waiting(pf_store *s, const char *sql, int (*each)(void *, int, ch
     return code;
 }
 
+// Calls back with the name of every column of a table.
+static pf_status each_column(pf_store *s, const char *sql, void (*note)(pf_store *, const char *),
+                             pf_error *error)
+{
+    sql_walk w = pf__sql_ask(s, sql, 0, NULL, error);
+    while (pf__sql_next(&w)) {
+        note(s, pf__sql_text(&w, 1) ? pf__sql_text(&w, 1) : "");
+    }
+    return pf__sql_done(&w);
+}
+
+static void note_metric(pf_store *s, const char *column)
+{
+    int metric = pf__metric_find(column);
+    if (metric >= 0) {
+        s->has[metric] = true;
+    }
+}
+
+static void note_last_run(pf_store *s, const char *column)
+{
+    // which run of all was its last; a count, no time
+    s->has_last_run = s->has_last_run || strcmp(column, "last_run") == 0;
+}
+
+static void note_machine_column(pf_store *s, const char *column)
+{
+    s->has_machine = s->has_machine || strcmp(column, "machine") == 0;
+}
+
 // Notes which of the later columns the store has.
-static void note_columns(pf_store *s)
+static pf_status note_columns(pf_store *s, pf_error *error)
 {
     memset(s->has, 0, sizeof s->has);
-    sql_walk w = pf__sql_ask(s, "PRAGMA table_info(result)", 0, NULL, NULL);
-    while (pf__sql_next(&w)) {
-        int metric = pf__metric_find(pf__sql_text(&w, 1));
-        if (metric >= 0) {
-            s->has[metric] = true;
-        }
-    }
-    pf__sql_done(&w);
-    // which run of all was its last; a count, no time
-    w = pf__sql_ask(s, "SELECT last_run FROM experiment", 0, NULL, NULL);
-    s->has_last_run = pf__sql_done(&w) == PF_OK;
-    w = pf__sql_ask(s, "SELECT machine FROM unit", 0, NULL, NULL);
-    s->has_machine = pf__sql_done(&w) == PF_OK;
+    s->has_last_run = s->has_machine = false;
+    pf_status status = each_column(s, "PRAGMA table_info(result)", note_metric, error);
+    status =
+        status ? status : each_column(s, "PRAGMA table_info(experiment)", note_last_run, error);
+    return status ? status : each_column(s, "PRAGMA table_info(unit)", note_machine_column, error);
 }
 
 // A store of an earlier version gets the columns that came since, without values in its old rows.
@@ -275,8 +297,8 @@ static pf_status create_tables(pf_store *s, pf_error *error)
     if (status == PF_OK) {
         status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
                             : run_sql(s, sql.data, error);
+        status = status ? status : note_columns(s, error);
         if (status == PF_OK) {
-            note_columns(s);
             add_missing(s, &later);
             view_sql(&later);
             status = later.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
@@ -458,9 +480,7 @@ pf_status pf__store_open(pf_store **store, const char *path, pf_store_mode mode,
                              path);
         }
     }
-    if (status == PF_OK) {
-        note_columns(s);
-    }
+    status = status ? status : note_columns(s, error);
     if (status != PF_OK) {
         pf__store_close(s);
         return status;
