@@ -236,7 +236,7 @@ static pf_status compare_units(merge *m, const sql_walk *u, int64_t from, int64_
         return PF_OK;
     }
     char far[32];
-    snprintf(far, sizeof far, "%.3g", worst);
+    pf__print(far, sizeof far, "%.3g", worst);
     return pf_fail(m->error, PF_ERR_MISMATCH,
                    "%s and %s both have %s %s seed %d trial %d, with another %s (%s apart; %s); "
                    "nothing was merged",
