@@ -38,7 +38,8 @@ bool pf__child_pair(int pair[2])
     return true;
 }
 
-int pf__child_attributes(posix_spawnattr_t *attributes)
+// Own group, nothing blocked, and signals that we may ignore back at their default. 0, or an errno.
+static int set_attributes(posix_spawnattr_t *attributes)
 {
     sigset_t none, standard;
     sigemptyset(&none);
@@ -51,6 +52,27 @@ int pf__child_attributes(posix_spawnattr_t *attributes)
     code = code != 0 ? code : posix_spawnattr_setpgroup(attributes, 0);
     code = code != 0 ? code : posix_spawnattr_setsigmask(attributes, &none);
     return code != 0 ? code : posix_spawnattr_setsigdefault(attributes, &standard);
+}
+
+int pf__child_spawn(pid_t *pid, const char *const *arguments,
+                    const posix_spawn_file_actions_t *actions)
+{
+    posix_spawnattr_t attributes;
+    int code = posix_spawnattr_init(&attributes);
+    if (code != 0) {
+        return code;
+    }
+    code = set_attributes(&attributes);
+    if (code == 0) {
+        // posix_spawn takes char *const[] but changes nothing
+        union {
+            const char *const *given;
+            char *const *taken;
+        } list = {.given = arguments};
+        code = posix_spawnp(pid, arguments[0], actions, &attributes, list.taken, environ);
+    }
+    posix_spawnattr_destroy(&attributes);
+    return code;
 }
 
 // What happens between fork and exec. 0, or an errno.
@@ -71,27 +93,12 @@ static int fill_actions(posix_spawn_file_actions_t *actions, const pf_child *c, 
 static int start(pid_t *pid, const pf_child *c, int end)
 {
     posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
     int code = posix_spawn_file_actions_init(&actions);
     if (code != 0) {
         return code;
     }
-    code = posix_spawnattr_init(&attributes);
-    if (code != 0) {
-        posix_spawn_file_actions_destroy(&actions);
-        return code;
-    }
-    code = pf__child_attributes(&attributes);
-    code = code ? code : fill_actions(&actions, c, end);
-    if (code == 0) {
-        // posix_spawn takes char *const[] but changes nothing
-        union {
-            const char *const *given;
-            char *const *taken;
-        } list = {.given = c->arguments};
-        code = posix_spawnp(pid, c->arguments[0], &actions, &attributes, list.taken, environ);
-    }
-    posix_spawnattr_destroy(&attributes);
+    code = fill_actions(&actions, c, end);
+    code = code ? code : pf__child_spawn(pid, c->arguments, &actions);
     posix_spawn_file_actions_destroy(&actions);
     return code;
 }

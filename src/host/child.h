@@ -35,7 +35,9 @@ int pf__child_run(const pf_child *child, pf_text *output);
 enum { PF_CHILD_DESCRIPTORS = 4 }; // standard streams, and one that a pf_process has
 bool pf__child_pair(int pair[2]);
 
-// Own group, nothing blocked, and signals that we may ignore back at their default. 0, or an errno.
-int pf__child_attributes(posix_spawnattr_t *attributes);
+// Starts a program, found on PATH, in a group of its own, with no signal blocked and those that we
+// may ignore back at their default. 0, or an errno.
+int pf__child_spawn(pid_t *pid, const char *const *arguments,
+                    const posix_spawn_file_actions_t *actions);
 
 #endif

@@ -66,36 +66,14 @@ static int spawn(pid_t *pid, const char *const *arguments, int child_in, int chi
         call[4 + i] = arguments[i];
     }
     posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
     int code = posix_spawn_file_actions_init(&actions);
     if (code != 0) {
         return code;
     }
-    code = posix_spawnattr_init(&attributes);
-    if (code != 0) {
-        posix_spawn_file_actions_destroy(&actions);
-        return code;
-    }
-    code = pf__child_attributes(&attributes);
-    if (code == 0) {
-        code = posix_spawn_file_actions_adddup2(&actions, child_in, STDIN_FILENO);
-    }
-    if (code == 0) {
-        code = posix_spawn_file_actions_adddup2(&actions, child_out, STDOUT_FILENO);
-    }
-    if (code == 0) {
-        code = posix_spawn_file_actions_adddup2(&actions, lifeline, LIFELINE);
-    }
-    if (code == 0) {
-        // posix_spawn takes char *const[] but changes nothing
-        union {
-            const char *const *given;
-            char *const *taken;
-        } list = {.given = call};
-        extern char **environ;
-        code = posix_spawn(pid, call[0], &actions, &attributes, list.taken, environ);
-    }
-    posix_spawnattr_destroy(&attributes);
+    code = posix_spawn_file_actions_adddup2(&actions, child_in, STDIN_FILENO);
+    code = code ? code : posix_spawn_file_actions_adddup2(&actions, child_out, STDOUT_FILENO);
+    code = code ? code : posix_spawn_file_actions_adddup2(&actions, lifeline, LIFELINE);
+    code = code ? code : pf__child_spawn(pid, call, &actions);
     posix_spawn_file_actions_destroy(&actions);
     return code;
 }
