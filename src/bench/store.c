@@ -229,45 +229,47 @@ static int run_waiting(pf_store *s, const char *sql, int (*each)(void *, int, ch
     return code;
 }
 
-// Calls back with the name of every column of a table.
-static pf_status each_column(pf_store *s, const char *sql, void (*note)(pf_store *, const char *),
-                             pf_error *error)
+// The next name of PRAGMA table_info; NULL at the end, and where memory runs out for it.
+static const char *next_column(sql_walk *w)
+{
+    bool more = pf__sql_next(w);
+    const char *name = more ? pf__sql_text(w, 1) : NULL;
+    if (more && !name) {
+        w->status = pf__sql_refuse(w->store, "reading", w->error);
+    }
+    return name;
+}
+
+// Whether a table has a column that came later. sql: PRAGMA table_info of it.
+static pf_status has_column(pf_store *s, const char *sql, const char *column, bool *has,
+                            pf_error *error)
 {
     sql_walk w = pf__sql_ask(s, sql, 0, NULL, error);
-    while (pf__sql_next(&w)) {
-        note(s, pf__sql_text(&w, 1) ? pf__sql_text(&w, 1) : "");
+    *has = false;
+    for (const char *name; (name = next_column(&w)) != NULL;) {
+        *has = *has || strcmp(name, column) == 0;
     }
     return pf__sql_done(&w);
-}
-
-static void note_metric(pf_store *s, const char *column)
-{
-    int metric = pf__metric_find(column);
-    if (metric >= 0) {
-        s->has[metric] = true;
-    }
-}
-
-static void note_last_run(pf_store *s, const char *column)
-{
-    // which run of all was its last; a count, no time
-    s->has_last_run = s->has_last_run || strcmp(column, "last_run") == 0;
-}
-
-static void note_machine_column(pf_store *s, const char *column)
-{
-    s->has_machine = s->has_machine || strcmp(column, "machine") == 0;
 }
 
 // Notes which of the later columns the store has.
 static pf_status note_columns(pf_store *s, pf_error *error)
 {
     memset(s->has, 0, sizeof s->has);
-    s->has_last_run = s->has_machine = false;
-    pf_status status = each_column(s, "PRAGMA table_info(result)", note_metric, error);
-    status =
-        status ? status : each_column(s, "PRAGMA table_info(experiment)", note_last_run, error);
-    return status ? status : each_column(s, "PRAGMA table_info(unit)", note_machine_column, error);
+    sql_walk w = pf__sql_ask(s, "PRAGMA table_info(result)", 0, NULL, error);
+    for (const char *name; (name = next_column(&w)) != NULL;) {
+        int metric = pf__metric_find(name);
+        if (metric >= 0) {
+            s->has[metric] = true;
+        }
+    }
+    pf_status status = pf__sql_done(&w);
+    // which run of all was its last; a count, no time
+    status = status ? status
+                    : has_column(s, "PRAGMA table_info(experiment)", "last_run", &s->has_last_run,
+                                 error);
+    return status ? status
+                  : has_column(s, "PRAGMA table_info(unit)", "machine", &s->has_machine, error);
 }
 
 // A store of an earlier version gets the columns that came since, without values in its old rows.
