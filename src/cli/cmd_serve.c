@@ -8,6 +8,7 @@
 #include "wire/reply.h"
 #include "preflight/run.h"
 
+#include "host/door.h"
 #include "host/file.h"
 #include "host/log.h"
 #include "host/parallel.h"
@@ -19,10 +20,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 typedef struct call {
@@ -454,132 +453,9 @@ static int serve(call *c, int in, int out, int knock, int number)
 
 // --- socket
 
-// A socket that we made: only that one is ours to remove. Who holds PATH.lock may make it.
-typedef struct door {
-    int fd, lock;
-    dev_t device;
-    ino_t inode;
-} door;
-
-// Takes PATH.lock; false: another server has it, or it cannot be made (errno).
-static bool hold(door *d, const char *path)
-{
-    struct stat info;
-    do {
-        d->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (d->lock < 0 || flock(d->lock, LOCK_EX | LOCK_NB) != 0) {
-            return false;
-        }
-        // the one before may have removed it meanwhile
-    } while (fstat(d->lock, &info) != 0 || info.st_nlink == 0);
-    return true;
-}
-
-// Whether somebody listens on a socket that is there already.
-static bool is_served(const struct sockaddr_un *address)
-{
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool dead = fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 &&
-                errno == ECONNREFUSED;
-    if (fd >= 0) {
-        close(fd);
-    }
-    return !dead;
-}
-
-// Whether a path is free for a socket: one that nobody listens on any more is removed. False:
-// printed.
-static bool clear_path(const char *path, const struct sockaddr_un *address)
-{
-    struct stat info;
-    if (lstat(path, &info) != 0) {
-        return true;
-    }
-    if (!S_ISSOCK(info.st_mode)) {
-        cli_say("serve", "%s: exists already and is no socket; choose another path", path);
-        return false;
-    }
-    if (is_served(address)) {
-        cli_say("serve",
-                "%s: exists already and another server listens there; stop it or choose "
-                "another path",
-                path);
-        return false;
-    }
-    return unlink(path) == 0;
-}
-
-static bool listen_at(door *d, const char *path, const struct sockaddr_un *address)
-{
-    struct stat info;
-    mode_t mask = umask(0177); // 0600 from its first moment on
-    d->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool good = d->fd >= 0 && bind(d->fd, (const struct sockaddr *)address, sizeof *address) == 0;
-    umask(mask);
-    good = good && lstat(path, &info) == 0 && listen(d->fd, 16) == 0;
-    if (!good) {
-        cli_say("serve", "%s: %s", path, strerror(errno));
-        return false;
-    }
-    d->device = info.st_dev;
-    d->inode = info.st_ino;
-    return true;
-}
-
-static void close_door(door *d, const char *path)
-{
-    struct stat info;
-    char lock[sizeof(struct sockaddr_un)];
-    if (d->fd >= 0) {
-        close(d->fd);
-    }
-    if (d->inode != 0 && lstat(path, &info) == 0 && info.st_dev == d->device &&
-        info.st_ino == d->inode) {
-        unlink(path);
-    }
-    if (d->lock >= 0) {
-        snprintf(lock, sizeof lock, "%s.lock", path);
-        unlink(lock); // while it is held
-        close(d->lock);
-    }
-}
-
-// False: printed.
-static bool open_door(door *d, const char *path)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    enum { LONGEST = sizeof address.sun_path - sizeof ".lock" };
-    char lock[sizeof address.sun_path];
-    *d = (door){.fd = -1, .lock = -1};
-    if (strlen(path) > LONGEST) {
-        cli_say("serve", "--socket: the path may have %d characters; choose a shorter one",
-                (int)LONGEST);
-        return false;
-    }
-    strcpy(address.sun_path, path);
-    snprintf(lock, sizeof lock, "%s.lock", path);
-    errno = 0;
-    bool good = hold(d, lock);
-    if (!good) {
-        bool busy = errno == EWOULDBLOCK;
-        cli_say("serve", "%s: %s", path,
-                busy ? "another server listens there; stop it or choose another path"
-                     : strerror(errno));
-        if (d->lock >= 0) {
-            close(d->lock);
-            d->lock = -1;
-        }
-    }
-    good = good && clear_path(path, &address) && listen_at(d, path, &address);
-    if (!good) {
-        close_door(d, path);
-    }
-    return good;
-}
-
 static int serve_socket(call *c)
 {
-    door d;
+    pf_door d;
     int number = 0;
     pf_error error = {PF_OK, ""};
     // what no session can start with is told now, not to every client
@@ -590,8 +466,8 @@ static int serve_socket(call *c)
     if (status != EXIT_YES) {
         return status;
     }
-    if (!open_door(&d, c->socket)) {
-        return EXIT_BAD_INPUT;
+    if (pf__door_open(&d, c->socket, &error) != PF_OK) {
+        return cli_fail("serve", error.code, &error);
     }
     fprintf(stderr, "preflight serve: listening on %s\n", c->socket);
     while (!pf__stopped(&cli_interrupted)) {
@@ -604,7 +480,7 @@ static int serve_socket(call *c)
             close(client);
         }
     }
-    close_door(&d, c->socket);
+    pf__door_close(&d);
     return EXIT_INTERRUPTED;
 }
 
