@@ -6,27 +6,21 @@
 # it needs: chromium, and a Python environment in build/browser. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.."
-
-skip() { # skip WHY
-    echo "SKIPPED pages in a browser ($1)"
-    if [ -n "${CI:-}" ]; then echo "0 passed, 1 failed"; exit 1; fi
-    echo "0 passed, 0 failed, 1 skipped"
-    exit 0
-}
+. scripts/counting.sh
 
 if ! command -v chromium >/dev/null; then
-    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || skip "no chromium"
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || skip "pages in a browser" "no chromium"
     { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } \
-        >/dev/null 2>&1 || skip "chromium cannot be installed"
+        >/dev/null 2>&1 || skip "pages in a browser" "chromium cannot be installed"
 fi
 if ! cmp -s scripts/requirements-browser.txt build/browser/.requirements; then
     rm -rf build/browser
     mkdir -p build
     python3 -m venv build/browser && build/browser/bin/pip install -q --disable-pip-version-check \
-        --require-hashes -r scripts/requirements-browser.txt >/dev/null 2>&1 || skip "no Python environment"
+        --require-hashes -r scripts/requirements-browser.txt >/dev/null 2>&1 || skip "pages in a browser" "no Python environment"
     cp scripts/requirements-browser.txt build/browser/.requirements
 fi
-scripts/build.sh release preflight_cli || { echo "0 passed, 1 failed"; exit 1; }
+build release preflight_cli
 
 program=$PWD/build/release/preflight root=$PWD
 folder=$(mktemp -d)

@@ -7,37 +7,20 @@
 # they are not. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.."
+. scripts/counting.sh
 root=$PWD python=$PWD/build/domains/bin/python smoke=
 [ "${1:-}" != smoke ] || smoke=1
 
-skip() { # skip WHY
-    echo "SKIPPED power grid, driving and supply chain ($1)"
-    if [ -n "${CI:-}" ]; then echo "0 passed, 1 failed"; exit 1; fi
-    echo "0 passed, 0 failed, 1 skipped"
-    exit 0
-}
-
 mkdir -p build
 if [ -z "$smoke" ]; then
-    scripts/domains.sh >build/domains.log 2>&1 || skip "make domains failed: $(tail -n 1 build/domains.log)"
+    scripts/domains.sh >build/domains.log 2>&1 || skip "power grid, driving and supply chain" "make domains failed: $(tail -n 1 build/domains.log)"
 fi
-scripts/build.sh release preflight_cli || { echo "0 passed, 1 failed"; exit 1; }
+build release preflight_cli
 program=$root/build/release/preflight
 unset PREFLIGHT_PYTHON PYTHONPATH
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
-passed=0 failed=0
-
-check() { # check NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" >log 2>&1; then passed=$((passed + 1)); else
-        failed=$((failed + 1))
-        echo "FAILED $name"
-        tail -n 5 log
-    fi
-}
 
 bench() { # bench SUITE DB THREADS OPTIONS...
     local suite=$1 db=$2 threads=$3

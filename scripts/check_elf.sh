@@ -8,8 +8,8 @@ set -u
 paths=
 if [ "${1:-}" = --paths ]; then paths=1; shift; fi
 folder=$(cd "${1:?usage: scripts/check_elf.sh [--paths] FOLDER}" && pwd) || exit 1
-passed=0 failed=0 found=0
-ok() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $2"; fi; }
+. scripts/counting.sh
+found=0
 has() { grep -qE -- "$1" <<<"$text"; ok $? "$2"; }
 
 entry='(/[^]:]*|\$ORIGIN(/[^]:]*)?)' # of a RUNPATH
@@ -31,5 +31,4 @@ while read -r file; do
 done < <(find "$folder" -type f -not -path '*/CMakeFiles/*' -not -path '*/share/*' -not -name '*.[ao]')
 [ "$found" -ge "${paths:-3}" ] # with --paths whatever is built
 ok $? "programs and libraries are in $folder"
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counts

@@ -8,10 +8,9 @@ set -u
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-ok() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $2"; fi; }
+. scripts/counting.sh
 
-scripts/build.sh release || { echo "0 passed, 1 failed"; exit 1; }
+build release
 scripts/check_libraries.sh build/release
 ok $? "the shared libraries of the build"
 cmake --install build/release --prefix "$work/prefix" >/dev/null
@@ -203,5 +202,4 @@ for key in $("$installed" list settings | cut -d' ' -f1); do
     completed calibrate --set "${key%?}" | grep -qxF "$key="
     ok $? "bash completes --set $key="
 done
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counts

@@ -9,8 +9,7 @@ build=$(cd "${1:?usage: scripts/check_libraries.sh BUILD_DIR}" && pwd) || exit 1
 cd "$(dirname "$0")/.." || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-ok() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $2"; fi; }
+. scripts/counting.sh
 
 exported() { nm -D --defined-only "$1" | awk '{ sub(/@.*/, "", $3); print $3 }' | sort -u; }
 
@@ -50,5 +49,4 @@ git ls-files 'src/*.c' 'python/binding/*.c' 2>/dev/null | grep -v '^src/cli/' | 
     grep -v ':0$' >"$work/numbers"
 [ $? = 1 ]
 ok $? "a number is printed with snprintf and the like, not with pf__print: $(tr '\n' ' ' <"$work/numbers")"
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counts

@@ -5,16 +5,10 @@
 # loss that is named. NAME: cessna, iiwa or fish alone. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. scripts/counting.sh
 only=${1:-}
 root=$PWD place=$PWD/build/machines
 python=$place/bin/python
-
-skip() { # skip WHY
-    echo "SKIPPED the machines of docs/your-machine.md ($1)"
-    if [ -n "${CI:-}" ]; then echo "0 passed, 1 failed"; exit 1; fi
-    echo "0 passed, 0 failed, 1 skipped"
-    exit 0
-}
 
 if ! cmp -s scripts/requirements-machines.txt "$place/.requirements"; then
     rm -rf "$place"
@@ -24,26 +18,15 @@ if ! cmp -s scripts/requirements-machines.txt "$place/.requirements"; then
            --require-hashes -r scripts/requirements-machines.txt >>build/machines.log 2>&1; then
         cp scripts/requirements-machines.txt "$place/.requirements"
     else
-        skip "no packages: $(tail -n 1 build/machines.log)"
+        skip "the machines of docs/your-machine.md" "no packages: $(tail -n 1 build/machines.log)"
     fi
 fi
-scripts/build.sh release preflight_cli || { echo "0 passed, 1 failed"; exit 1; }
+build release preflight_cli
 program=$root/build/release/preflight
 export PYTHONPATH=$root/python PYTHONDONTWRITEBYTECODE=1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
-passed=0 failed=0
-
-check() { # check NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" >log 2>&1; then passed=$((passed + 1)); else
-        failed=$((failed + 1))
-        echo "FAILED $name"
-        tail -n 12 log
-    fi
-}
 
 says() { # says WORDS COMMAND...: its output has the words, whatever its exit status
     local words=$1

@@ -5,6 +5,7 @@
 # (scripts/check_notebook.py). Installs the kernel into build/notebook. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.."
+. scripts/counting.sh
 python=$PWD/build/venv/bin/python kernel=$PWD/build/notebook
 if ! cmp -s scripts/requirements-notebook.txt "$kernel/.requirements"; then
     rm -rf "$kernel"
@@ -13,13 +14,10 @@ if ! cmp -s scripts/requirements-notebook.txt "$kernel/.requirements"; then
            --require-hashes -r scripts/requirements-notebook.txt >build/notebook.log 2>&1; then
         cp scripts/requirements-notebook.txt "$kernel/.requirements"
     else
-        echo "SKIPPED the notebook (no build/venv, or no kernel: $(tail -n 1 build/notebook.log 2>/dev/null))"
-        if [ -n "${CI:-}" ]; then echo "0 passed, 1 failed"; exit 1; fi
-        echo "0 passed, 0 failed, 1 skipped"
-        exit 0
+        skip "the notebook" "no build/venv, or no kernel: $(tail -n 1 build/notebook.log 2>/dev/null)"
     fi
 fi
-scripts/build.sh release preflight_python || { echo "0 passed, 1 failed"; exit 1; }
+build release preflight_python
 export PYTHONPATH=$PWD/python:$kernel PREFLIGHT_LIBRARY=$PWD/build/release/libpreflight_python.so
 export PYTHONDONTWRITEBYTECODE=1 JUPYTER_PLATFORM_DIRS=1
 folder=$(mktemp -d)

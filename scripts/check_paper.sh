@@ -8,8 +8,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 page=docs/paper.md
-passed=0 failed=0
-ok() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $2"; fi; }
+. scripts/counting.sh
 
 # a definition starts in the first column and is no declaration, which ends in a semicolon
 defined() { # defined NAME FILE...: the files that define it
@@ -50,5 +49,4 @@ for label in $(grep -rhoE 'Eq\. [a-z0-9_]+' include src tests | sed 's/Eq\. //' 
     grep -qE "^eq:$label," data/paper_labels.csv
     ok $? "a comment names Eq. $label, which the paper does not have"
 done
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counts

@@ -8,8 +8,7 @@ cd "$(dirname "$0")/.."
 root=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-ok() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $2"; fi; }
+. scripts/counting.sh
 
 # a compiler, make and cmake alone
 cmake -S . -B build/bare -DPF_BARE=ON -DCMAKE_BUILD_TYPE=Release >/dev/null &&
@@ -98,5 +97,4 @@ scripts/build.sh release bench_programs
 ok $? "the speed programs are built"
 build/release/perf/bench_stage1 | grep -q '^stage1_opportunity_16_candidates,[0-9.]*,ns$'
 ok $? "one of them runs"
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counts

@@ -5,14 +5,11 @@
 # (bits, bridge, faults, leaks, threads, examples) against the program. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.."
+. scripts/counting.sh
 python=${PF_TEST_PYTHON:-$PWD/build/venv/bin/python}
-if ! "$python" -c 'import numpy, gymnasium, Box2D, pygame, pandas, matplotlib, scikit_build_core' 2>/dev/null; then
-    echo "SKIPPED the Python package (no build/venv with what scripts/requirements.txt lists: make deps)"
-    if [ -n "${CI:-}" ]; then echo "0 passed, 1 failed"; exit 1; fi
-    echo "0 passed, 0 failed, 1 skipped"
-    exit 0
-fi
-scripts/build.sh release preflight_cli hello_example || { echo "0 passed, 1 failed"; exit 1; }
+"$python" -c 'import numpy, gymnasium, Box2D, pygame, pandas, matplotlib, scikit_build_core' 2>/dev/null ||
+    skip "the Python package" "no build/venv with what scripts/requirements.txt lists: make deps"
+build release preflight_cli hello_example
 package=$PWD/build/python-package
 rm -rf "$package"
 if ! CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)} "$python" -m pip install -q --disable-pip-version-check \

@@ -7,24 +7,14 @@
 # their systems and one on Box2D itself. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.."
-scripts/build.sh release preflight_cli || { echo "0 passed, 1 failed"; exit 1; }
+. scripts/counting.sh
+build release preflight_cli
 root=$PWD program=$PWD/build/release/preflight
 python=$PWD/build/venv/bin/python
 [ -x "$python" ] || python=python3
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
-passed=0 failed=0
-
-check() { # check NAME COMMAND...
-    local name=$1
-    shift
-    if "$@" >log 2>&1; then passed=$((passed + 1)); else
-        failed=$((failed + 1))
-        echo "FAILED $name"
-        tail -n 5 log
-    fi
-}
 
 quick() { # quick VERB SUITE OPTIONS...: on the database of classic control and Box2D
     local verb=$1 suite=$2
@@ -41,13 +31,6 @@ box2d() { # box2d SUITE: its axes on plants that cost nothing
     [ "$1" != cross-physics ] || other+=(--set 'learned_on=[dc_servo, wind_pitch]')
     quick run "$1" "${other[@]}" && quick table "$1" "${other[@]}" &&
         quick figure "$1" -o figures "${other[@]}"
-}
-
-refuses() { # refuses WORD COMMAND...: it fails and says the word
-    local word=$1
-    shift
-    if "$@" >refused 2>&1; then return 1; fi
-    grep -q "$word" refused
 }
 
 check "no-recovery" classic no-recovery
@@ -203,5 +186,4 @@ if [ "${1:-}" = all ]; then
     fi
 fi
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counts

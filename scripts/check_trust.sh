@@ -8,15 +8,9 @@ cd "$(dirname "$0")/.." || exit 1
 root=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-ok() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $2"; fi; }
-if ! command -v ssh-keygen >/dev/null; then
-    echo "SKIPPED signed files: no ssh-keygen (package openssh-client)"
-    if [ -n "${CI:-}" ]; then echo "0 passed, 1 failed"; exit 1; fi
-    echo "0 passed, 0 failed"
-    exit 0
-fi
-scripts/build.sh release preflight_cli || exit 1
+. scripts/counting.sh
+command -v ssh-keygen >/dev/null || skip "signed files" "no ssh-keygen: package openssh-client"
+build release preflight_cli
 program=$root/build/release/preflight
 cd "$work" || exit 1
 
@@ -144,5 +138,4 @@ sed -e 's/^id:.*/id: own/' -e '/^environments:/,/\]/c\environments: ["exec:touch
 refused "own names a program" "a suite's own program" "$program" bench run ./own.yaml --profile quick
 [ ! -e ran2 ]
 ok $? "nor was that"
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counts

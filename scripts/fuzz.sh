@@ -5,14 +5,14 @@
 # for half as long. Findings are left in build/fuzz/findings. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.."
+. scripts/counting.sh
 seconds=${1:-5}
-passed=0 failed=0
 if ! command -v clang >/dev/null; then
     echo "fuzz: needs clang and libclang-rt-14-dev"
     echo "0 passed, 1 failed"
     exit 1
 fi
-scripts/build.sh fuzz fuzz_targets || { echo "0 passed, 1 failed"; exit 1; }
+build fuzz fuzz_targets
 mkdir -p build/fuzz/findings
 small=' audit catalogue checkpoint database hello library model part settings suite '
 for program in build/fuzz/tests/fuzz/fuzz_*; do
@@ -28,12 +28,10 @@ for program in build/fuzz/tests/fuzz/fuzz_*; do
     if "$program" -runs=0 -timeout=20 -artifact_prefix=build/fuzz/findings/ "$seed" >"build/fuzz/$name.log" 2>&1 &&
        "$program" -max_total_time="$time" -timeout=20 -rss_limit_mb=4096 -print_final_stats=0 \
            -artifact_prefix=build/fuzz/findings/ "$new" "$seed" >>"build/fuzz/$name.log" 2>&1; then
-        passed=$((passed + 1))
+        ok 0 "$name"
     else
-        failed=$((failed + 1))
-        echo "FAILED $name"
+        ok 1 "$name"
         grep -E 'ERROR|SUMMARY|runtime error|Test unit' "build/fuzz/$name.log" | head -n 5
     fi
 done
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counts

@@ -5,11 +5,12 @@
 # release, 1 and 2 threads on this machine. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.."
+. scripts/counting.sh
 builds=(dev release)
 command -v clang >/dev/null && builds+=(clang)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 first=
+first=
 
 run_hash() { # run_hash PROGRAM THREADS
     local program=$1 threads=$2
@@ -24,18 +25,13 @@ run_hash() { # run_hash PROGRAM THREADS
 }
 
 for build in "${builds[@]}"; do
-    scripts/build.sh "$build" preflight_cli || { echo "0 passed, 1 failed"; exit 1; }
+    build "$build" preflight_cli
     for threads in 1 2; do
         hash=$(run_hash "$PWD/build/$build/preflight" "$threads")
         [ -z "$first" ] && first=$hash
-        if [ -n "$hash" ] && [ "$hash" = "$first" ]; then
-            passed=$((passed + 1))
-        else
-            failed=$((failed + 1))
-            echo "FAILED $build with $threads threads: $hash, not $first"
-        fi
+        [ -n "$hash" ] && [ "$hash" = "$first" ]
+        ok $? "$build with $threads threads: $hash, not $first"
     done
 done
 echo "hash ${first%% *} from ${builds[*]} with 1 and 2 threads"
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counts

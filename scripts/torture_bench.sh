@@ -7,7 +7,8 @@
 # A run that ends by itself with anything but 0 has failed. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-scripts/build.sh release preflight_cli || { echo "0 passed, 1 failed"; exit 1; }
+. scripts/counting.sh
+build release preflight_cli
 kills=5
 [ "${1:-short}" = full ] && kills=1000
 work=$(mktemp -d)

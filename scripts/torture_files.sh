@@ -13,7 +13,8 @@
 # short: one or two of each. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-scripts/build.sh release preflight_cli || { echo "0 passed, 1 failed"; exit 1; }
+. scripts/counting.sh
+build release preflight_cli
 program=$PWD/build/release/preflight
 shim=$PWD/build/torture/fail.so
 mkdir -p build/torture
@@ -22,7 +23,6 @@ full=0; [ "${1:-short}" = full ] && full=1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-passed=0 failed=0
 declare -A tries=([full]=0 [once]=0 [kill]=0 [time]=0 [memory]=0 [dry]=0)
 RANDOM=1
 
@@ -206,5 +206,4 @@ for kind in $kinds; do
     for _ in $(seq 1 $dry); do try "$kind" dry $(((RANDOM * 32768 + RANDOM) % calls + 1)); done
 done
 for how in full once kill time memory dry; do echo "$how: ${tries[$how]} tries"; done
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+counts

@@ -7,7 +7,8 @@
 # (tests/torture/journal.py). Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-scripts/build.sh release preflight_cli || { echo "0 passed, 1 failed"; exit 1; }
+. scripts/counting.sh
+build release preflight_cli
 program=$PWD/build/release/preflight shim=$PWD/build/torture/journal.so
 mkdir -p build/torture
 cc -shared -fPIC -O1 -o "$shim" tests/torture/fail.c -ldl || { echo "0 passed, 1 failed"; exit 1; }

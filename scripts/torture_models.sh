@@ -5,13 +5,10 @@
 # are left in build/torture. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-if ! ls -d build/venv/lib/python3*/site-packages/mujoco >/dev/null 2>&1; then
-    echo "SKIPPED edited models: without MuJoCo (make deps)"
-    if [ -n "${CI:-}" ]; then echo "0 passed, 1 failed"; exit 1; fi
-    echo "0 passed, 0 failed"
-    exit 0
-fi
-scripts/build.sh release preflight_cli || { echo "0 passed, 1 failed"; exit 1; }
+. scripts/counting.sh
+ls -d build/venv/lib/python3*/site-packages/mujoco >/dev/null 2>&1 ||
+    skip "edited models" "without MuJoCo: make deps"
+build release preflight_cli
 count=60
 [ "${1:-short}" = full ] && count=5000
 mkdir -p build/torture/models

@@ -7,7 +7,8 @@
 # (tests/torture/serve.py). Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-scripts/build.sh release preflight_cli || { echo "0 passed, 1 failed"; exit 1; }
+. scripts/counting.sh
+build release preflight_cli
 program=$PWD/build/release/preflight
 requests=4000
 [ "${1:-short}" = full ] && requests=1000000
