@@ -38,6 +38,12 @@ for command in "check k.kit" "kit show k.kit" "kit report k.kit -o page.html" "s
 done
 "$program" check k.kit --trust signers --json | python3 -c 'import json, sys; json.load(sys.stdin)'
 ok $? "a signed kit gives a certificate"
+"$program" check k.kit --trust signers --certificate c.json --report sheet.html >/dev/null
+grep -q '"signed_by":"alice@example.com"' c.json && grep -q 'kit signed by.*alice@example.com' sheet.html
+ok $? "the certificate and the sheet say who signed the kit"
+"$program" check k.kit --certificate c.json --report sheet.html >/dev/null
+grep -q '"signed_by":null' c.json && ! grep -q 'signed by' sheet.html
+ok $? "where nobody is asked for they do not"
 # of an audit beside it the signature counts too
 "$program" audit k.kit --sessions 1 --trust signers --progress none >/dev/null 2>&1
 "$program" check k.kit --trust signers | grep -q 'not audited: the file with its audit is not signed'

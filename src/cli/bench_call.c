@@ -234,7 +234,7 @@ static pf_status read_suite(const char *path, const bench_call *c, pf_suite *sui
     enum { SUITE_BYTES = 1 << 20 };
     void *text = NULL;
     size_t n = 0;
-    pf_status status = cli_trusted_read(&c->trust, path, SUITE_BYTES, &text, &n, error);
+    pf_status status = cli_trusted_read(&c->trust, path, SUITE_BYTES, &text, &n, NULL, error);
     if (status == PF_OK) {
         const char *slash = strrchr(path, '/');
         const char *file = slash ? slash + 1 : path;

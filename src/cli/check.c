@@ -331,11 +331,7 @@ static void add_injected(const cli_check *c, pf_text *out)
         pf_fault_text(&c->faults[i], pf_plant_get_info(c->machine), one, sizeof one);
         pf__text_addf(&all, "%s%s", i ? ", " : "", one);
     }
-    if (all.data) {
-        pf__json_string(out, all.data);
-    } else {
-        pf__text_add(out, "null");
-    }
+    pf__json_string_or_null(out, all.data);
     out->failed = out->failed || all.failed;
     pf__text_free(&all);
 }
@@ -349,6 +345,8 @@ static void write_certificate(cli_check *c, const pf_text *readiness)
     pf__text_add(out, "{");
     pf__json_key(out, "kit");
     pf__json_string(out, sha);
+    pf__json_key(out, "signed_by");
+    pf__json_string_or_null(out, c->signer);
     pf__json_key(out, "plant");
     pf__json_string(out, pf_plant_get_info(c->machine)->name);
     pf__json_key(out, "preflight");
@@ -366,11 +364,7 @@ static void write_certificate(cli_check *c, const pf_text *readiness)
     pf__json_key(out, "rules");
     pf__json_string(out, pf_kit_get_info(c->kit).rules.field ? "field" : "paper");
     pf__json_key(out, "looks_like");
-    if (c->looks_like[0]) {
-        pf__json_string(out, c->looks_like);
-    } else {
-        pf__text_add(out, "null");
-    }
+    pf__json_string_or_null(out, c->looks_like);
     add_audit(c, sha, out);
     pf__text_add(out, ",");
     pf__text_join(out, readiness);

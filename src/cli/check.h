@@ -19,6 +19,7 @@ typedef struct cli_check {
     size_t n_image;
     const pf_kit *kit;
     cli_trust trust;      // of its audit
+    const char *signer;   // of the kit. NULL or "": nobody was asked for
     const char *kit_path; // whose audit is looked for. NULL: the kit is in no file
     pf_plant *machine;
     pf_plant *twin;  // the kit's simulator, where the machine is another. Nullable.

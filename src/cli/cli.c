@@ -153,8 +153,8 @@ bool cli_kit_open(const char *command, const char *path, const cli_trust *trust,
         *status = EXIT_BAD_INPUT;
         return false;
     }
-    pf_status s =
-        cli_trusted_read(trust, path, (size_t)1 << 30, &kit->bytes, &kit->n_bytes, &error);
+    pf_status s = cli_trusted_read(trust, path, (size_t)1 << 30, &kit->bytes, &kit->n_bytes,
+                                   kit->signer, &error);
     if (s != PF_OK) {
         *status = cli_fail(command, s, &error);
         return false;

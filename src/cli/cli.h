@@ -3,6 +3,7 @@
 #ifndef PF_CLI_H
 #define PF_CLI_H
 
+#include "host/signature.h"
 #include "host/text.h"
 #include "preflight/calibrate.h"
 #include "preflight/session.h"
@@ -189,8 +190,9 @@ typedef struct cli_trust {
 } cli_trust;
 
 // A whole file as pf__file_read gives it, and with signers only if one of them signed these bytes.
+// signer (Nullable): who, of PF_SIGNER_BYTES; without signers it stays as it is.
 pf_status cli_trusted_read(const cli_trust *trust, const char *path, size_t most, void **data,
-                           size_t *n, pf_error *error);
+                           size_t *n, char *signer, pf_error *error);
 
 // The same of the file with an audit. *text is NULL where no such file is there; whatever else
 // keeps it from being read is an error.
@@ -210,6 +212,7 @@ typedef struct cli_kit {
     void *bytes;
     size_t n_bytes;
     pf_kit *kit;
+    char signer[PF_SIGNER_BYTES]; // "": nobody was asked for
 } cli_kit;
 
 // A kit over its file image, to be freed with free(). *kit is NULL where it was refused.

@@ -156,6 +156,7 @@ static int check_kit(const call *c, const pf_accepted *accepted, uint64_t seed)
                    .kit = file.kit,
                    .kit_path = c->kit.item[0],
                    .trust = c->trust,
+                   .signer = file.signer,
                    .method = c->method,
                    .seed = seed,
                    .accepted = *accepted,

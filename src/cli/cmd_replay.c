@@ -22,7 +22,7 @@ static bool read_one(const char *command, const cli_list *files, int wanted, con
         *status = EXIT_BAD_INPUT;
         return false;
     }
-    pf_status s = cli_trusted_read(trust, files->item[0], (size_t)1 << 30, data, n, &error);
+    pf_status s = cli_trusted_read(trust, files->item[0], (size_t)1 << 30, data, n, NULL, &error);
     if (s != PF_OK) {
         *status = cli_fail(command, s, &error);
         return false;

@@ -255,9 +255,9 @@ static pf_status read_past(past *p, const call *c, pf_error *error)
     enum { BYTES = 1 << 30 };
     void *text = NULL;
     pf_error why = {PF_OK, ""};
-    pf_status status = c->log.fd >= 0
-                           ? pf__file_read(c->resume, BYTES, &text, &p->n, error)
-                           : cli_trusted_read(&c->trust, c->resume, BYTES, &text, &p->n, error);
+    pf_status status =
+        c->log.fd >= 0 ? pf__file_read(c->resume, BYTES, &text, &p->n, error)
+                       : cli_trusted_read(&c->trust, c->resume, BYTES, &text, &p->n, NULL, error);
     if (status != PF_OK) {
         return status;
     }

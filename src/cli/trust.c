@@ -3,7 +3,6 @@
 #include "cli.h"
 
 #include "host/file.h"
-#include "host/signature.h"
 #include "model/model_impl.h"
 #include "plant/plant_impl.h"
 #include "wire/audit_file.h"
@@ -11,12 +10,13 @@
 #include <stdlib.h>
 
 pf_status cli_trusted_read(const cli_trust *trust, const char *path, size_t most, void **data,
-                           size_t *n, pf_error *error)
+                           size_t *n, char *signer, pf_error *error)
 {
     pf_status status = pf__file_read_until(path, most, &cli_interrupted, data, n, error);
     if (status == PF_OK && trust->signers) {
         // what was verified is what is used: the file is not opened again
-        status = pf__signature_verify(trust->signers, path, *data, *n, &cli_interrupted, error);
+        status =
+            pf__signature_verify(trust->signers, path, *data, *n, signer, &cli_interrupted, error);
     }
     if (status != PF_OK) {
         free(*data);
@@ -35,7 +35,7 @@ pf_status cli_audit_read(const cli_trust *trust, const char *path, char **text, 
     if (!path) {
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory for an audit");
     } else if (!pf__file_none(path)) {
-        status = cli_trusted_read(trust, path, PF_AUDIT_BYTES, &data, n, error);
+        status = cli_trusted_read(trust, path, PF_AUDIT_BYTES, &data, n, NULL, error);
     }
     *text = data;
     return status;
@@ -50,7 +50,7 @@ pf_status cli_trusted_model(const cli_trust *trust, pf_model **model, const char
     if (!trust->signers) {
         return pf_model_load(model, path, error);
     }
-    pf_status status = cli_trusted_read(trust, path, PF_TENSORS_BYTES, &bytes, &n, error);
+    pf_status status = cli_trusted_read(trust, path, PF_TENSORS_BYTES, &bytes, &n, NULL, error);
     return status == PF_OK ? pf__model_read(model, path, bytes, n, error) : status;
 }
 

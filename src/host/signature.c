@@ -11,9 +11,7 @@
 
 #define NAMESPACE "preflight"
 
-enum { LINE = 512 };
-
-// Runs ssh-keygen to its end, as pf__child_run. line: the first that it says, LINE bytes.
+// Runs ssh-keygen to its end, as pf__child_run. line: the first that it says, PF_SIGNER_BYTES.
 static int run(const char *const *arguments, const void *data, size_t size,
                const volatile int *stop, char *line)
 {
@@ -22,7 +20,7 @@ static int run(const char *const *arguments, const void *data, size_t size,
         .arguments = arguments, .input = data, .n_input = size, .quiet = true, .stop = stop};
     int code = pf__child_run(&child, &said);
     pf__text_add(&said, "");
-    snprintf(line, LINE, "%s", said.data && !said.failed ? said.data : "");
+    snprintf(line, PF_SIGNER_BYTES, "%s", said.data && !said.failed ? said.data : "");
     line[strcspn(line, "\r\n")] = 0;
     pf__text_free(&said);
     return code;
@@ -34,9 +32,10 @@ static pf_status interrupted(const char *path, pf_error *error)
 }
 
 static pf_status check(const char *signers, const char *path, const char *signature,
-                       const void *data, size_t size, const volatile int *stop, pf_error *error)
+                       const void *data, size_t size, char *signer, const volatile int *stop,
+                       pf_error *error)
 {
-    char signer[LINE], said[LINE];
+    char said[PF_SIGNER_BYTES];
     const char *const find[] = {"ssh-keygen", "-Y", "find-principals", "-s",
                                 signature,    "-f", signers,           NULL};
     int found = run(find, NULL, 0, stop, signer);
@@ -83,8 +82,10 @@ static pf_status not_signed(const char *path, const char *signature, pf_error *e
 }
 
 pf_status pf__signature_verify(const char *signers, const char *path, const void *data, size_t size,
-                               const volatile int *stop, pf_error *error)
+                               char signer[PF_SIGNER_BYTES], const volatile int *stop,
+                               pf_error *error)
 {
+    char somebody[PF_SIGNER_BYTES];
     enum { SIGNATURE_BYTES = 1 << 16 }; // a larger one keeps ssh-keygen busy for minutes
     struct stat info;
     pf_text signature = {0};
@@ -103,7 +104,8 @@ pf_status pf__signature_verify(const char *signers, const char *path, const void
         status = pf_fail(error, PF_ERR_MISMATCH, "%s: %s is no signature of OpenSSH", path,
                          signature.data);
     } else {
-        status = check(signers, path, signature.data, data, size, stop, error);
+        status = check(signers, path, signature.data, data, size, signer ? signer : somebody, stop,
+                       error);
     }
     pf__text_free(&signature);
     return status;

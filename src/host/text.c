@@ -271,6 +271,15 @@ void pf__json_string(pf_text *text, const char *s)
     pf__text_add(text, "\"");
 }
 
+void pf__json_string_or_null(pf_text *text, const char *s)
+{
+    if (s && s[0]) {
+        pf__json_string(text, s);
+    } else {
+        pf__text_add(text, "null");
+    }
+}
+
 void pf__json_comma(pf_text *text)
 {
     char last = text->size > 0 ? text->data[text->size - 1] : '{';

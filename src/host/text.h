@@ -59,7 +59,8 @@ void pf__text_addf(pf_text *text, const char *format, ...)
 // text does not just open an object or list.
 void pf__json_number(pf_text *text, double value);
 void pf__json_string(pf_text *text, const char *s);
-void pf__json_key(pf_text *text, const char *key); // ,"key":
+void pf__json_string_or_null(pf_text *text, const char *s); // null where there is none or ""
+void pf__json_key(pf_text *text, const char *key);          // ,"key":
 void pf__json_add_int(pf_text *text, const char *key, int value);
 void pf__json_add_number(pf_text *text, const char *key, double value);
 void pf__json_add_string(pf_text *text, const char *key, const char *value);

@@ -332,6 +332,7 @@ static void read_certificate(reader *r, pf_said *said)
     said->plant = text(r, json, "plant");
     said->kit = text(r, json, "kit");
     said->injected = text_or_null(r, json, "injected");
+    said->signer = json_object_get(json, "signed_by") ? text_or_null(r, json, "signed_by") : "";
     said->odd.looks_like = text_or_null(r, json, "looks_like");
     said->alpha = number_within(r, json, "alpha", 0, 1);
     said->j_min = number_within(r, json, "j_min", exp(-1), 1); // what doing nothing returns
@@ -346,7 +347,8 @@ pf_status pf__said_read(pf_said *said, json_t *json, const pf_kit *kit, pf_error
     reader r = {.list = "", .error = error};
     json_t *mechanisms = json_object_get(json, "mechanisms"),
            *tasks = json_object_get(json, "tasks");
-    *said = (pf_said){.json = json, .limits = kit, .plant = "", .kit = "", .injected = ""};
+    *said = (pf_said){
+        .json = json, .limits = kit, .plant = "", .kit = "", .injected = "", .signer = ""};
     said->certificate = json_is_string(json_object_get(json, "kit")) &&
                         json_is_string(json_object_get(json, "plant"));
     if (!json_is_array(mechanisms) || !json_is_array(tasks) || (!kit && !said->certificate)) {

@@ -25,6 +25,7 @@ typedef struct pf_said {
     bool certificate;
     const char *plant, *kit; // sha256
     const char *injected;    // "": none
+    const char *signer;      // of the kit. "": nobody was asked for
     pf_accepted accepted;
     int n_weakened; // settings that weaken the verdict
     bool audited;

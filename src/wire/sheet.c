@@ -199,6 +199,9 @@ static void add_facts(const sheet *s)
     snprintf(text, sizeof text, "%s (%s predictor, made by preflight %s)", sha,
              pf_kit_get_string(k, PF_KIT_PREDICTOR), pf_kit_get_string(k, PF_KIT_PREFLIGHT));
     pf__page_fact(s->out, "kit, sha256", text);
+    if (s->said.signer[0]) {
+        pf__page_fact(s->out, "kit signed by", s->said.signer);
+    }
     pf__print(text, sizeof text, "preflight %s, method %s, seed %lld, %s and %s, charge %.3g",
               pf__said_text(header, "preflight"), pf__said_text(header, "method"), seed_of(s),
               pf__counted(s->said.probes, "probe").text,
