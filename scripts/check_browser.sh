@@ -8,11 +8,7 @@ set -u
 cd "$(dirname "$0")/.."
 . scripts/counting.sh
 
-if ! command -v chromium >/dev/null; then
-    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || skip "pages in a browser" "no chromium"
-    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } \
-        >/dev/null 2>&1 || skip "pages in a browser" "chromium cannot be installed"
-fi
+debian "pages in a browser" "command -v chromium" chromium
 if ! cmp -s scripts/requirements-browser.txt build/browser/.requirements; then
     rm -rf build/browser
     mkdir -p build

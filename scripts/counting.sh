@@ -33,6 +33,17 @@ skip() { # skip WHAT WHY: ends. Where nothing may be left out that is a failure.
     exit 0
 }
 
+debian() { # debian WHAT TEST PACKAGES...: installs them unless the test holds; or WHAT is skipped
+    local what=$1 test=$2
+    shift 2
+    if eval "$test" >/dev/null 2>&1; then return; fi
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || skip "$what" "needs $*"
+    mkdir -p build
+    # one at a time: steps run side by side
+    ( flock 9; apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" ) \
+        9>build/debian.lock >/dev/null 2>&1 || skip "$what" "$* cannot be installed"
+}
+
 build() { # build PRESET TARGETS...: or ends
     scripts/build.sh "$@" || { echo "0 passed, 1 failed"; exit 1; }
 }
