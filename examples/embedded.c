@@ -4,11 +4,16 @@
 #include "embedded_plant.h"
 #include "preflight/preflight.h"
 
+#ifdef PF_BOARD
+#include "board.h"
+#endif
+
 #include <stdio.h>
 
 // A whole readiness check as a board runs it: the kit is read in place from flash, the session
 // lives in static memory, predictions come one hypothesis at a time, nothing is allocated. Only
-// this file prints; the library does not.
+// this file prints; the library does not. `embedded_example [PERCENT]` says how much standby pump 2
+// has left (30). examples/board runs it on a Cortex-M4F.
 
 enum { SESSION_BYTES = 20480, ROWS = PROBE_ROWS > TASK_ROWS ? PROBE_ROWS : TASK_ROWS };
 
@@ -61,7 +66,7 @@ static pf_status predict_run(void *self, const pf_run *run, const double *from, 
 
 // --- the machine, simulated here: standby pump 2 has lost most of its flow
 
-static const double true_gain[PUMPS] = {1, 1, .3, 1};
+static double true_gain[PUMPS] = {1, 1, .3, 1};
 static pf_rng weather;
 
 static void run_machine(const double *command, int rows)
@@ -130,7 +135,9 @@ static void print_memory(void)
            "flash; heap 0\n",
            pf_session_size(kit), pf_kit_size(), sizeof response + sizeof start,
            sizeof embedded_kit);
-#if defined(__ELF__) && defined(__linux__)
+#if defined(PF_BOARD)
+    printf("stack at most %zu bytes, printing included\n", board_stack_most());
+#elif defined(__ELF__) && defined(__linux__)
     // from the linker: library, example and start-up code, without libc and libm when shared
     extern const char __executable_start[], etext[];
     printf("code at most %zu bytes\n", (size_t)((uintptr_t)etext - (uintptr_t)__executable_start));
@@ -178,10 +185,32 @@ static pf_status check(pf_session **s, pf_error *error)
     return status;
 }
 
-int main(void)
+// "0" to "100"; anything else is -1
+static int percent(const char *word)
+{
+    int n = 0;
+    for (const char *c = word; *c; c++) {
+        if (*c < '0' || *c > '9' || n > 100) {
+            return -1;
+        }
+        n = 10 * n + (*c - '0');
+    }
+    return *word && n <= 100 ? n : -1;
+}
+
+int main(int argc, char **argv)
 {
     pf_error error = {PF_OK, ""};
     pf_session *session = NULL;
+    if (argc > 1) {
+        int left = argc == 2 ? percent(argv[1]) : -1;
+        if (left < 0) {
+            printf("embedded_example: takes one number, the percent that pump standby-2 has left "
+                   "(0 to 100)\n");
+            return 2;
+        }
+        true_gain[2] = left / 100.;
+    }
     pf_rng_init(&weather, pf_key_root(1));
     if (check(&session, &error) != PF_OK) {
         printf("no task is go: %s\n", error.text);

@@ -13,7 +13,7 @@ flock 9
 # a changed set of libraries reconfigures
 found=$(ls /usr/include/yaml.h /usr/include/jansson.h /usr/include/sqlite3.h 2>/dev/null | tr '\n' ' ' || true)
 case $preset in
-embedded | fuzz) ;; # without MuJoCo
+embedded | board | fuzz) ;; # without MuJoCo
 *) found+=$(ls -d build/venv/lib/python3*/site-packages/mujoco/libmujoco.so.* \
     build/venv/lib/python3*/site-packages/gymnasium-*.dist-info 2>/dev/null | tr '\n' ' ' || true) ;;
 esac

@@ -115,6 +115,7 @@ if [ "${1:-}" = all ]; then
     step "suites on Gymnasium's systems" after scripts/check_suites.sh all
     step "paper scale" paper_scale
     step "pages in a browser" after scripts/check_browser.sh
+    step "on a board" scripts/check_board.sh
     step "notebook" after scripts/check_notebook.sh
     step "machines of other people" after scripts/check_machines.sh
 else

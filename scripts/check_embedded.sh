@@ -2,13 +2,16 @@
 # SPDX-FileCopyrightText: The preflight authors
 # SPDX-License-Identifier: Apache-2.0
 # The core must run on a board: checks that BUILD_DIR/libpreflight.a asks its surroundings for
-# nothing but libm, mem* and str*, runs the embedded example, and prints code sizes.
+# nothing but libm, mem* and str*, runs the embedded example, and prints code sizes. Where the example
+# is an image for a board (preset `board`), so is the archive, and QEMU runs it.
 #
 # usage: scripts/check_embedded.sh BUILD_DIR
 set -u
 
 build=${1:?usage: scripts/check_embedded.sh BUILD_DIR}
 archive=$build/libpreflight.a
+tools=
+if [ -f "$build/embedded_example.elf" ]; then tools=arm-none-eabi-; fi
 passed=0
 failed=0
 
@@ -39,14 +42,14 @@ if [ ! -f "$archive" ]; then
     verdict 1 "$archive is not there: cmake --build $build first"
     finish
 fi
-if ! nm -u "$archive" >/dev/null 2>&1; then
-    verdict 1 "nm cannot read $archive"
+if ! ${tools}nm -u "$archive" >/dev/null 2>&1; then
+    verdict 1 "${tools}nm cannot read $archive"
     finish
 fi
 
 # symbols that no object of the archive defines
-defined=$(nm -g --defined-only "$archive" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u)
-outside=$(nm -u "$archive" 2>/dev/null | awk '$1 == "U" { print $2 }' | sort -u |
+defined=$(${tools}nm -g --defined-only "$archive" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u)
+outside=$(${tools}nm -u "$archive" 2>/dev/null | awk '$1 == "U" { print $2 }' | sort -u |
     awk -v have="$defined" 'BEGIN { n = split(have, a, "\n"); for (i = 1; i <= n; i++) d[a[i]] = 1 }
                             !($0 in d)')
 if [ -z "$defined" ]; then
@@ -57,7 +60,7 @@ stray=$(printf '%s\n' "$outside" | grep -Ev "^($libm|$libc|$compiler)?\$")
 echo "asks for: $(printf '%s ' $outside)"
 if [ -n "$stray" ]; then
     for symbol in $stray; do
-        where=$(nm -Au "$archive" 2>/dev/null | awk -v s="$symbol" '$NF == s { print $1 }' |
+        where=$(${tools}nm -Au "$archive" 2>/dev/null | awk -v s="$symbol" '$NF == s { print $1 }' |
             sed 's/:$//; s/.*[:\/]//' | tr '\n' ' ')
         echo "      $symbol in $where"
     done
@@ -67,16 +70,21 @@ else
 fi
 
 # nothing that changes between calls may live in the library
-data=$(nm -g "$archive" 2>/dev/null | awk '$2 ~ /^[BDC]$/ { print $3 }')
-locals=$(nm "$archive" 2>/dev/null | awk '$2 ~ /^[bc]$/ { print $3 }')
+data=$(${tools}nm -g "$archive" 2>/dev/null | awk '$2 ~ /^[BDC]$/ { print $3 }')
+locals=$(${tools}nm "$archive" 2>/dev/null | awk '$2 ~ /^[bc]$/ { print $3 }')
 [ -z "$data$locals" ]
 verdict $? "no global variables${data:+: $data}${locals:+: $locals}"
 
 # the example, in whichever place this build keeps it
 example=$build/embedded_example
 [ -x "$example" ] || example=$build/examples/embedded_example
+runner=
+if [ -n "$tools" ]; then
+    example=$build/embedded_example.elf
+    runner=scripts/run_board.sh
+fi
 if [ -x "$example" ]; then
-    output=$("$example")
+    output=$($runner "$example")
     status=$?
     printf '%s\n' "$output" | sed 's/^/      /'
     verdict $status "embedded_example runs"
@@ -87,5 +95,5 @@ else
     verdict 1 "embedded_example is built"
 fi
 
-size -t "$archive" 2>/dev/null | awk 'NR == 1 || /TOTALS/'
+${tools}size -t "$archive" 2>/dev/null | awk 'NR == 1 || /TOTALS/'
 finish
