@@ -4,6 +4,7 @@
 #include "test.h"
 #include "host/file.h"
 #include "host/parallel.h"
+#include "plant/mujoco/mujoco.h"
 #include "program.h"
 
 #include <dirent.h>
@@ -192,6 +193,19 @@ static void make_files(void)
     CHECK(system(text) == 0);
 }
 
+// A library that looks at no flag, over a model file that would take it hours.
+static void stop_a_library(void)
+{
+    write_file(
+        "huge.xml",
+        "<mujoco><worldbody><replicate count=\"100000000\" offset=\"1 0 0\"><body>"
+        "<joint type=\"hinge\"/><geom size=\".1\"/></body></replicate></worldbody></mujoco>");
+    pid_t pid = start("list mujoco:huge.xml");
+    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    kill(pid, SIGTERM);
+    CHECK(wait_for(pid) == 128 + SIGTERM);
+}
+
 void test_signals(void)
 {
     PF_CASE("signals: a plant, a kit, a suite");
@@ -214,6 +228,12 @@ void test_signals(void)
         stop_one(arguments, modes[m], SIGINT);
         stop_one(arguments, modes[m], SIGTERM);
         stop_one(arguments, modes[m], SIGKILL);
+    }
+    PF_CASE("signals: a library that hangs is left after a while");
+    if (pf__mujoco_version()[0]) {
+        stop_a_library();
+    } else {
+        pf_skip("built without MuJoCo (make deps)");
     }
     if (pf_long()) {
         printf("    %d of %d commands took more than %g s to be gone, the slowest %.2f s\n", late,

@@ -17,13 +17,22 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-// Asked twice, we end at once: something that looks at no flag may hold us, such as a reader of our
-// output that has stopped. Guards end the processes behind plants.
+static void leave(int signal_number)
+{
+    (void)signal_number;
+    _exit(128 + cli_interrupted);
+}
+
+// Something that looks at no flag may hold us, such as a simulator's library that reads a file:
+// asked twice we end at once, asked once after a while. What is written by then is whole, as after
+// a kill. Guards end the processes behind plants.
 static void on_interrupt(int signal_number)
 {
+    enum { PATIENCE_S = 5 };
     if (__atomic_exchange_n(&cli_interrupted, signal_number, __ATOMIC_RELAXED) != 0) {
         _exit(128 + signal_number);
     }
+    alarm(PATIENCE_S);
 }
 
 #ifdef PF_HAVE_JANSSON
@@ -75,6 +84,7 @@ static int run_command(const cli_command *command, int argc, char **argv)
     }
     // what a process behind a plant leaves behind is ours to reap
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    signal(SIGALRM, leave);
     struct sigaction action = {.sa_handler = on_interrupt};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -115,12 +125,6 @@ static int dispatch(int argc, char **argv)
     return EXIT_USAGE;
 }
 
-static void leave(int signal_number)
-{
-    (void)signal_number;
-    _exit(128 + cli_interrupted);
-}
-
 // Without one of the standard streams a file of ours would take its number, and what is printed
 // would go into it. What is missing can then neither be read nor written.
 static void hold_streams(void)
@@ -140,9 +144,7 @@ int main(int argc, char **argv)
 #endif
     int status = dispatch(argc, argv);
     if (pf__stopped(&cli_interrupted)) {
-        // what still waits in standard output may wait for ever
-        signal(SIGALRM, leave);
-        alarm(1);
+        alarm(1); // what still waits in standard output may wait for ever
     }
     // an answer that could not be written is no answer
     bool unwritten = ferror(stdout) || fflush(stdout) != 0;
