@@ -160,6 +160,24 @@ static void check_first_page(void)
     free(page);
 }
 
+static void check_not_probed(void)
+{
+    PF_CASE("what was not probed does not push the tasks off the first page");
+    const char config[] =
+        "probes:\n  - {name: a, pulse: {mechanism: 1, amplitude: .25, steps: 8}}\n"
+        "tasks:\n  - {name: t, mechanisms: [1]}\n";
+    char path[300];
+    snprintf(path, sizeof path, "%s/one.yaml", folder);
+    CHECK(pf__file_write(path, config, sizeof config - 1, NULL) == PF_OK);
+    CHECK(run("calibrate attitude --config @/one.yaml --set alarm_trials=100 --set episodes=20 -o "
+              "@/one.kit",
+              0, "1 task"));
+    CHECK(run("check @/one.kit --report @/one.html", 0, ""));
+    holds("one.html", "thruster4</bdi>: not probed; 3 other mechanisms: not probed.</p>", true);
+    holds("one.html", "thruster5</bdi>: not probed", false);
+    holds("one.html", "thruster7</th>", true);
+}
+
 void test_sheet(void)
 {
     size_t n = 0;
@@ -183,13 +201,15 @@ void test_sheet(void)
     holds("lost.html", "90 % interval from 0.3", true);
     holds("lost.html", "The certificate", true);
     holds("no.html", "<div class=\"verdict no-go\">NO-GO</div>", true);
-    holds("no.html", "What would make ", true);
+    holds("no.html", "<h2>What would make it go</h2>\n<ul>\n<li>What would make ", true);
+    holds("go.html", "What would make it go", false);
     holds("go.html", "every mechanism is healthy", true);
     holds("go.html", "corrected commands only", false);
     holds("lost.html", "thruster3</bdi>: lost strength", true);
     holds("lost.html", "It holds for corrected commands only: send <bdi>thruster3</bdi> ", true);
     holds("lost.html", "simulated, with this fault put into it: ", true);
     check_first_page();
+    check_not_probed();
     PF_CASE("a loss that is not certain is on the sheet");
     bool doubted = false;
     for (int seed = 0; seed < 12 && !doubted; seed++) {

@@ -95,20 +95,25 @@ static void add_percent(const sheet *s, const char *before, double probability, 
     pf__text_add(s->out, after);
 }
 
-// What the probes found: every mechanism that is not healthy, then what is odd or not confirmed.
+// What the probes found: every mechanism that is not healthy, then what is odd or not confirmed. Of
+// many that were not probed the first stand there, and how many more.
 static void add_found(const sheet *s)
 {
-    int found = 0;
+    enum { NAMED = 3 };
+    int found = 0, unprobed = 0;
     pf_text notes = {0};
     pf__text_add(s->out, "<p>Found: ");
     for (int j = 1; j <= s->said.n_mechanisms; j++) {
         pf_found f = pf__said_finding(&s->said, j);
-        if (strcmp(pf__finding(&f), "healthy") == 0) {
+        const char *finding = pf__finding(&f);
+        bool silent = strcmp(finding, "not probed") == 0 && f.changed <= .05;
+        unprobed += silent;
+        if (strcmp(finding, "healthy") == 0 || (silent && unprobed > NAMED)) {
             continue;
         }
         pf__text_add(s->out, found++ ? "; " : "");
         pf__page_name(s->out, f.mechanism);
-        pf__text_addf(s->out, ": %s", pf__finding(&f));
+        pf__text_addf(s->out, ": %s", finding);
         if (f.changed > .05) {
             add_percent(s, ", P(changed) ", f.changed, "");
             pf__text_addf(s->out,
@@ -119,6 +124,10 @@ static void add_found(const sheet *s)
         pf__words_unconfirmed(&notes, &f, &s->said.odd);
     }
     pf__words_odd(&notes, &s->said.odd);
+    if (unprobed > NAMED) {
+        pf__text_addf(s->out, "; %s: not probed",
+                      pf__counted(unprobed - NAMED, "other mechanism").text);
+    }
     pf__text_add(s->out, found ? ".</p>\n" : "every mechanism is healthy.</p>\n");
     if (notes.size > 0) {
         pf__text_add(s->out, "<p><b>");
@@ -378,7 +387,8 @@ static void add_remedies(const sheet *s)
     pf__text_free(&remedy);
 }
 
-static void add_no_fallback(const sheet *s)
+// What would make it go, and what to do where nothing does.
+static void add_not_go(const sheet *s)
 {
     bool none = false;
     for (int t = 0; t < s->said.n_tasks; t++) {
@@ -386,9 +396,15 @@ static void add_no_fallback(const sheet *s)
         pf__said_task(&s->said, t, &task);
         none = none || (task.decision == PF_NO_GO && !pf__has_fallback(task.fallback));
     }
+    if (count_tasks(s, PF_GO) == s->said.n_tasks) {
+        return;
+    }
+    pf__text_add(s->out, "<h2>What would make it go</h2>\n<ul>\n");
+    add_remedies(s);
     pf__text_add(s->out, none ? "<li>Where no fallback is named it is the uncorrected command, at "
                                 "your own risk.</li>\n"
                               : "");
+    pf__text_add(s->out, "</ul>\n");
 }
 
 static void add_open(const sheet *s)
@@ -399,8 +415,6 @@ static void add_open(const sheet *s)
     } accepted[] = {{s->said.accepted.not_rehearsed, PF_WHY_NOT_REHEARSED},
                     {s->said.accepted.unseen_loss, PF_WHY_UNSEEN_LOSS}};
     pf__text_add(s->out, "<h2>What was not tested, and what is assumed</h2>\n<ul>\n");
-    add_remedies(s);
-    add_no_fallback(s);
     for (int i = 0; i < 2; i++) {
         if (accepted[i].was) {
             pf__text_addf(s->out,
@@ -673,6 +687,7 @@ static pf_status write_sheet(sheet *s, const char *certificate, pf_error *error)
     add_facts(s);
     add_tasks(s);
     add_mechanisms(s);
+    add_not_go(s);
     add_open(s);
     add_signature(s, verdict);
     pf_status status = add_runs(s, error);
