@@ -64,4 +64,8 @@ YAML
 }
 make_pages
 cd "$root" || exit 1
-build/browser/bin/python tests/browser.py "$folder" "$(command -v chromium)"
+wanted=(demo.html kit.html wide_kit.html results/{index,directional,fidelity}.html)
+for name in healthy lost dead sick unrehearsed paper sixteen sixteen_sick wide; do
+    wanted+=("$name.html" "$name.json" "$name.status") # a sheet, its certificate, what check ended with
+done
+build/browser/bin/python tests/browser.py "$folder" "$(command -v chromium)" "${wanted[@]}"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The preflight authors
 # SPDX-License-Identifier: Apache-2.0
-"""Opens pages in Chromium and looks at them: browser.py FOLDER CHROMIUM.
+"""Opens pages in Chromium and looks at them: browser.py FOLDER CHROMIUM PAGE...
 
 FOLDER has what scripts/check_browser.sh made: pages, and beside NAME.html of a sheet NAME.json, its
-certificate. Last line: N passed, N failed.
+certificate. A PAGE that is not there is a failure. Last line: N passed, N failed.
 """
 import json
 import pathlib
@@ -105,6 +105,8 @@ def check_page(browser, path):
     page.close()
 
 
+for wanted in sys.argv[3:]:
+    check(f"{wanted}: was made", (folder / wanted).exists())
 with sync_playwright() as playwright:
     browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
     for path in sorted(folder.rglob("*.html")):
