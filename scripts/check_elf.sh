@@ -8,7 +8,7 @@ set -u
 paths=
 if [ "${1:-}" = --paths ]; then paths=1; shift; fi
 folder=$(cd "${1:?usage: scripts/check_elf.sh [--paths] FOLDER}" && pwd) || exit 1
-. scripts/counting.sh
+. "$(dirname "$0")/counting.sh" || exit 1
 found=0
 has() { grep -qE -- "$1" <<<"$text"; ok $? "$2"; }
 
