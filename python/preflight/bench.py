@@ -182,14 +182,15 @@ def _progress_of(line: str) -> Optional[Dict[str, Any]]:
     return told if isinstance(told, dict) and told.keys() & {"progress", "estimate"} else None
 
 
-def table(suite: str, *, db: Path = "preflight.db", profile: str = "standard",
+def table(suite: str, *, db: Path = "preflight.db", profile: Optional[str] = None,
           preflight: Optional[Path] = None, allow_exec: bool = False) -> pandas.DataFrame:
     """The suite's table, as `preflight bench table --format csv` prints it, beside the paper's
     numbers: suite, environment, setting, metric, method, mean, sd, lo, hi, n, paper_mean,
-    paper_sd."""
+    paper_sd. Without a profile that of what was run last."""
     pandas = import_pandas()
+    which = [] if profile is None else ["--profile", profile]
     done = subprocess.run([program(preflight), "bench", "table", suite, "--format", "csv",
-                           "--db", os.fspath(db), "--profile", profile, *_allowed(allow_exec)],
+                           "--db", os.fspath(db), *which, *_allowed(allow_exec)],
                           capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip() or f"bench table {suite} failed")

@@ -27,6 +27,7 @@ class ResultsTest(Case):
         row = table[(table.environment == "dc_servo") & (table.metric == "gain_mae")
                     & (table.method == "eg-mpt")]
         self.assertTrue(np.isclose(row["mean"].iloc[0], one.value.mean(), rtol=1e-12))
+        self.assertTrue(table.equals(pf.bench.table("compact-plants", db=db)))  # what was run last
         self.assertEqual(len(pf.bench.trials(db, config="none of them")), 0)
         # of two configurations the one run last, as the program has it
         part = ["bench", "run", "compact-plants", "--profile", "quick", "--db", db, "--only",
