@@ -176,6 +176,8 @@ static void check_not_probed(void)
     holds("one.html", "thruster4</bdi>: not probed; 3 other mechanisms: not probed.</p>", true);
     holds("one.html", "thruster5</bdi>: not probed", false);
     holds("one.html", "thruster7</th>", true);
+    holds("one.html", "<td>no open-loop task uses it</td>", true);
+    holds("one.html", "no limit is known", false);
 }
 
 void test_sheet(void)

@@ -334,7 +334,9 @@ static void add_mechanisms(const sheet *s)
         }
         double left = margin_left(s, j, correction_of(s, j));
         if (isnan(left)) {
-            pf__text_add(s->out, "<td>no limit is known</td>");
+            bool limited = isfinite(s->kit.lo[j]) && isfinite(s->kit.hi[j]);
+            pf__text_addf(s->out, "<td>%s</td>",
+                          limited ? "no open-loop task uses it" : "no limit is known");
         } else if (left < 0) {
             pf__text_addf(s->out, "<td>none: %.0f %% more than it may send</td>", -100 * left);
         } else {
