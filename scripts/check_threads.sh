@@ -47,12 +47,15 @@ same() {
     note "$name" $?
 }
 
-# stopped NAME SIGNAL STATUS COMMAND...: a signal in its midst, the exit status, and no race.
+# stopped NAME SIGNAL STATUS COMMAND...: a signal in its midst, the exit status, and no race. Its
+# progress tells when all threads are at work: seconds do not, on a busy machine.
 stopped() {
-    local name=$1 signal=$2 wanted=$3 code
+    local name=$1 signal=$2 wanted=$3 code tenths=0
     shift 3
-    (cd "$work" && exec "$program" "$@") >"$work/log" 2>&1 &
-    sleep 2
+    (cd "$work" && exec "$program" "$@" --progress json) >"$work/log" 2>&1 &
+    until grep -q '"alarm trials","done":[1-9]' "$work/log" || ! kill -0 $! || [ $((tenths += 1)) -gt 3000 ]; do
+        sleep .1
+    done
     kill -s "$signal" $!
     wait $!
     code=$?
@@ -75,7 +78,7 @@ same "and its table is the same" bench table compact-plants --db b.db
 if ls -d build/venv/lib/python3*/site-packages/mujoco >/dev/null 2>&1; then
     both "a kit of a MuJoCo system is calibrated" h.kit calibrate hopper -o h.kit --probes single --set sensor_noise=.25 "${small[@]}"
 fi
-stopped "a signal ends a run" INT 130 calibrate attitude -o s.kit --set alarm_trials=1000000 --threads 4 --progress none
-stopped "so does the other one" TERM 143 calibrate attitude -o t.kit --set alarm_trials=1000000 --threads 4 --progress none
+stopped "a signal ends a run" INT 130 calibrate attitude -o s.kit --set alarm_trials=1000000 --threads 4
+stopped "so does the other one" TERM 143 calibrate attitude -o t.kit --set alarm_trials=1000000 --threads 4
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
