@@ -5,6 +5,7 @@
 #include "core/joint.h"
 #include "field_kit.h"
 #include "gymnasium.h"
+#include "host/file.h"
 #include "plant/mujoco/mujoco.h"
 #include "plant/plant_impl.h"
 #include "program.h"
@@ -460,6 +461,28 @@ static void check_force_kit(const field_kit *kit)
 
 // --- with the program
 
+// A kit whose model file is elsewhere now is told where. Another file is another machine.
+static void check_moved(const char *folder)
+{
+    char path[480];
+    void *bytes = NULL;
+    size_t n = 0;
+    CHECK(pf__file_read(PF_SOURCE "/examples/arm.xml", 1 << 20, &bytes, &n, NULL) == PF_OK);
+    snprintf(path, sizeof path, "%s/arm.xml", folder);
+    CHECK(pf__file_write(path, bytes, n, NULL) == PF_OK);
+    free(bytes);
+    CHECK(program_in(folder,
+                     "calibrate mujoco:@/arm.xml -o @/moved.kit --probes single --set episodes=40 "
+                     "--set alarm_trials=100",
+                     0, "plant mujoco:"));
+    CHECK(remove(path) == 0);
+    CHECK(program_in(folder, "check @/moved.kit --seed 3", 3, "there is no such file"));
+    CHECK(program_in(folder,
+                     "check @/moved.kit --seed 3 --plant mujoco:" PF_SOURCE "/examples/arm.xml", 0,
+                     "GO: all ready"));
+    CHECK(program_in(folder, "check @/moved.kit --plant " SERVO, 3, ""));
+}
+
 static void check_program(void)
 {
     PF_CASE("a kit of a model file finds a loss and corrects it, from any folder");
@@ -477,6 +500,9 @@ static void check_program(void)
                      "elbow: GO. Send elbow 1."));
     CHECK(program_in(folder, "check @/arm.kit --fault elbow:.1 --seed 3", 1, "NO-GO"));
     CHECK(program_in(folder, "check @/arm.kit --seed 3", 0, "GO: all ready"));
+    check_moved(folder);
+    CHECK(program_in(folder, "check @/arm.kit --report " PF_SOURCE "/examples/../examples/arm.xml",
+                     2, "would overwrite a file of the plant"));
     CHECK(program_in(folder, "doctor " SERVO, 0, "also one of what is held at rest"));
     CHECK(program_in(folder, "train " SERVO " -o @/servo.model --profile quick", 3,
                      "its servos lose force, and a learned model knows commands only"));

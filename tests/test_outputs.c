@@ -49,6 +49,31 @@ static void check_inputs(void)
     CHECK(run("replay @/j", 0, "equal to the last bit"));
 }
 
+// A plant's own files are inputs too: its model, the program behind it.
+static void check_plants(void)
+{
+    static const char *const calls[] = {
+        "calibrate mujoco:@/arm.xml -o @/arm.xml",
+        "calibrate mujoco:@/arm.xml#up -o @/arm.xml",
+        "calibrate \"exec:python3 @/rig.py\" -o @/rig.py",
+        "design \"exec:RIG=1 python3 '@/rig.py'\" -o @/rig.py",
+        "design mujoco:@/arm.xml -o @/arm.xml",
+        "demo mujoco:@/arm.xml --report @/arm.xml",
+        "train \"exec:python3 @/rig.py\" -o @/rig.py",
+        "check @/a.kit --plant \"exec:python3 @/rig.py\" --report @/rig.py"};
+    PF_CASE("an output never goes over a file that a plant's name names");
+    write_file("arm.xml", "x", 1);
+    write_file("rig.py", "x", 1);
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        CHECK(run(calls[i], 2, "would overwrite a file of the plant"));
+    }
+    for (int i = 0; i < 2; i++) {
+        char *left = program_text(folder, i ? "arm.xml" : "rig.py");
+        CHECK(strcmp(left, "x") == 0);
+        free(left);
+    }
+}
+
 static void check_damage(void)
 {
     PF_CASE("a damaged audit is said to be damaged");
@@ -131,6 +156,7 @@ void test_outputs(void)
     write_file("a.kit.sig", "signed", 6);
     write_file("signers", "me", 2);
     check_inputs();
+    check_plants();
     check_damage();
     check_screen();
     check_names();

@@ -289,6 +289,53 @@ int cli_outputs(const char *command, int n_inputs, const cli_file *inputs, int n
     return EXIT_YES;
 }
 
+// Whether a path is that of a file by this name of n bytes, here or in a folder (Nullable).
+static bool is_named(const char *path, const char *folder, const char *name, size_t n)
+{
+    char here[PATH_MAX], there[2 * PATH_MAX];
+    if (n == 0 || n >= sizeof here) {
+        return false;
+    }
+    snprintf(here, sizeof here, "%.*s", (int)n, name);
+    snprintf(there, sizeof there, "%.4000s/%s", folder ? folder : ".", here);
+    return (pf__file_regular(here) && pf__file_same(path, here)) ||
+           (folder && pf__file_regular(there) && pf__file_same(path, there));
+}
+
+static bool plant_names(const char *plant, const char *folder, const char *path)
+{
+    static const char between[] = " \t\n\"'=:;#";
+    const char *rest = strchr(plant, ':');
+    if (!rest) {
+        return false;
+    }
+    rest++;
+    // the whole, without a keyframe, or any of its words
+    if (is_named(path, folder, rest, strlen(rest)) ||
+        is_named(path, folder, rest, strcspn(rest, "#"))) {
+        return true;
+    }
+    for (size_t n = 0; *rest; rest += n + strspn(rest + n, between)) {
+        n = strcspn(rest, between);
+        if (is_named(path, folder, rest, n)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int cli_spare_plant(const char *command, const char *plant, const char *folder, int n_outputs,
+                    const cli_file *outputs)
+{
+    for (int i = 0; plant && i < n_outputs; i++) {
+        if (outputs[i].path && plant_names(plant, folder, outputs[i].path)) {
+            return cli_usage(command, "%s %s would overwrite a file of the plant %s",
+                             outputs[i].name, outputs[i].path, plant);
+        }
+    }
+    return EXIT_YES;
+}
+
 void cli_warn_damaged(const char *command, const char *path)
 {
     cli_say(command,

@@ -313,7 +313,9 @@ int cmd_audit(int argc, char **argv)
     if (status != EXIT_YES || !cli_kit_open("audit", c.kit.item[0], &c.trust, &file, &status)) {
         return status;
     }
-    if (read_catalogue(&c, &catalogue, &status)) {
+    status = cli_spare_plant("audit", pf_kit_get_string(file.kit, PF_KIT_PLANT),
+                             pf_kit_folder(file.kit), 1, &(cli_file){"-o", c.output});
+    if (status == EXIT_YES && read_catalogue(&c, &catalogue, &status)) {
         status = with_kit(&c, &file, &catalogue, sessions, seed);
         pf__catalogue_free(&catalogue);
     }

@@ -248,7 +248,10 @@ static int check_files(const call *c)
     const cli_file inputs[] = {{"an input, the recordings", c->recordings},
                                {"an input, the configuration", c->config},
                                {"the library", word ? NULL : c->probes}};
-    return cli_outputs("calibrate", 3, inputs, 1, &(cli_file){"-o", c->output});
+    const cli_file output = {"-o", c->output};
+    int status = cli_outputs("calibrate", 3, inputs, 1, &output);
+    const char *plant = c->plant.n > 0 ? c->plant.item[0] : NULL;
+    return status == EXIT_YES ? cli_spare_plant("calibrate", plant, NULL, 1, &output) : status;
 }
 
 static int read_predictor(call *c)

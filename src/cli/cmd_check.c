@@ -4,6 +4,7 @@
 #include "cli.h"
 
 #include "host/file.h"
+#include "plant/plant_impl.h"
 #include "wire/audit_file.h"
 
 #include <stdlib.h>
@@ -60,6 +61,18 @@ static int report(cli_check *k, const call *c)
                                                   : EXIT_NO;
 }
 
+// Whether a machine is the kit's own model file in another place. What is compiled from the file
+// names its source; of other plants the same name of a source does not say that they are the same.
+static bool is_moved_file(const pf_kit *kit, const pf_plant *machine)
+{
+    const char *own = pf_kit_get_string(kit, PF_KIT_PLANT);
+    const pf_plant_info *info = pf_plant_get_info(machine);
+    const char *key = strchr(own, '#'), *other = strchr(info->name, '#');
+    return pf__plant_is_mujoco(own) && pf__plant_is_mujoco(info->name) &&
+           strcmp(key ? key : "", other ? other : "") == 0 &&
+           pf_kit_fits_twin(kit, info, NULL) == PF_OK;
+}
+
 // The machine is what --plant names, else the kit's own simulator. Another machine than that needs
 // the simulator as a twin, where the kit predicts with one.
 static pf_status open_plants(cli_check *k, const call *c, pf_error *error)
@@ -70,7 +83,9 @@ static pf_status open_plants(cli_check *k, const call *c, pf_error *error)
     bool twin = !info.recorded && !info.starts_from_channels;
     pf_status status = cli_plant_for_kit(&k->machine, kit, c->plant, &c->trust, error);
     if (status == PF_OK && twin && strcmp(pf_plant_get_info(k->machine)->name, own) != 0) {
-        status = cli_plant_for_kit(&k->twin, kit, NULL, &c->trust, error);
+        status = is_moved_file(kit, k->machine)
+                     ? PF_OK
+                     : cli_plant_for_kit(&k->twin, kit, NULL, &c->trust, error);
     }
     return status;
 }
@@ -112,6 +127,16 @@ static int give_up(const cli_check *k, const call *c, pf_status result, const pf
     return status;
 }
 
+enum { OUTPUTS = 4 };
+
+static void outputs_of(const call *c, cli_file outputs[OUTPUTS])
+{
+    outputs[0] = (cli_file){"--journal", c->journal};
+    outputs[1] = (cli_file){"--certificate", c->certificate};
+    outputs[2] = (cli_file){"--report", c->report};
+    outputs[3] = (cli_file){"--json", c->json ? "-" : NULL};
+}
+
 // Probes cost something: an output that cannot be written is found before the first.
 static int check_outputs(const call *c)
 {
@@ -120,13 +145,21 @@ static int check_outputs(const call *c)
                                {"the audit of the kit", audit},
                                {"the model", c->model},
                                {"the allowed signers", c->trust.signers}};
-    const cli_file outputs[] = {{"--journal", c->journal},
-                                {"--certificate", c->certificate},
-                                {"--report", c->report},
-                                {"--json", c->json ? "-" : NULL}};
-    int status = cli_outputs("check", 4, inputs, 4, outputs);
+    cli_file outputs[OUTPUTS];
+    outputs_of(c, outputs);
+    int status = cli_outputs("check", 4, inputs, OUTPUTS, outputs);
     free(audit);
     return status;
+}
+
+// The files of the machine are no outputs, nor are those of the kit's simulator.
+static int spare_plants(const call *c, const pf_kit *kit)
+{
+    cli_file outputs[OUTPUTS];
+    outputs_of(c, outputs);
+    int status = cli_spare_plant("check", pf_kit_get_string(kit, PF_KIT_PLANT), pf_kit_folder(kit),
+                                 OUTPUTS, outputs);
+    return status == EXIT_YES ? cli_spare_plant("check", c->plant, NULL, OUTPUTS, outputs) : status;
 }
 
 static int drive(cli_check *k, const call *c)
@@ -151,6 +184,7 @@ static int check_kit(const call *c, const pf_accepted *accepted, uint64_t seed)
     if (status != EXIT_YES || !cli_kit_open("check", c->kit.item[0], &c->trust, &file, &status)) {
         return status;
     }
+    status = spare_plants(c, file.kit);
     cli_check k = {.image = file.bytes,
                    .n_image = file.n_bytes,
                    .kit = file.kit,
@@ -164,7 +198,7 @@ static int check_kit(const call *c, const pf_accepted *accepted, uint64_t seed)
                    .likeness = true,
                    .journal_path = c->journal,
                    .log = {.fd = -1}};
-    if (open_model(&k, c, &status)) {
+    if (status == EXIT_YES && open_model(&k, c, &status)) {
         status = drive(&k, c);
     }
     cli_check_close(&k);

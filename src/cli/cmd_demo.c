@@ -392,7 +392,7 @@ static bool choose_loss(story *s, const char *gain, const char *mechanism)
     return true;
 }
 
-static int check_report(const char *path)
+static int check_report(const char *path, const char *plant)
 {
     pf_error error = {PF_OK, ""};
     pf_status status = path ? pf__file_writable(path, &error) : PF_OK;
@@ -404,7 +404,8 @@ static int check_report(const char *path)
                          "--report: this program was built without jansson; install "
                          "libjansson-dev and build again");
     }
-    return status == PF_OK ? EXIT_YES : cli_fail("demo", status, &error);
+    return status == PF_OK ? cli_spare_plant("demo", plant, NULL, 1, &(cli_file){"--report", path})
+                           : cli_fail("demo", status, &error);
 }
 
 int cmd_demo(int argc, char **argv)
@@ -427,12 +428,12 @@ int cmd_demo(int argc, char **argv)
     if (!cli_seed("demo", seed_text, &seed) || !cli_color("demo", color)) {
         return EXIT_USAGE;
     }
-    int exit_status = check_report(s.report_path);
+    s.name = rest.n > 0 ? rest.item[0] : s.name;
+    int exit_status = check_report(s.report_path, s.name);
     if (exit_status != EXIT_YES) {
         return exit_status;
     }
     pf_error error = {PF_OK, ""};
-    s.name = rest.n > 0 ? rest.item[0] : s.name;
     s.seed = (uint64_t)seed;
     pf_status status = cli_plant_create(&s.plant, s.name, &error);
     if (status != PF_OK) {

@@ -322,6 +322,9 @@ static int check_call(call *c)
     }
     const cli_file outputs[] = {{"-o", c->output}, {"--plot", c->plot}};
     int status = cli_outputs("design", 1, &(cli_file){"the configuration", c->config}, 2, outputs);
+    if (status == EXIT_YES) {
+        status = cli_spare_plant("design", c->plant.item[0], NULL, 2, outputs);
+    }
     if (status != EXIT_YES) {
         return status;
     }

@@ -191,7 +191,9 @@ int cmd_kit(int argc, char **argv)
         return status;
     }
     if (page) {
-        status = report(file.kit, words.item[1], &trust, output);
+        status = cli_spare_plant("kit", pf_kit_get_string(file.kit, PF_KIT_PLANT),
+                                 pf_kit_folder(file.kit), 1, &(cli_file){"-o", output});
+        status = status == EXIT_YES ? report(file.kit, words.item[1], &trust, output) : status;
     } else if (json) {
         pf_text out = {0};
         pf__reply_kit(&out, file.kit);

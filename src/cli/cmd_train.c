@@ -172,7 +172,9 @@ static int check_paths(const call *c)
             }
         }
     }
-    return EXIT_YES;
+    const cli_file outputs[] = {
+        {"-o", c->output}, {"--data", c->data}, {"--log", c->log}, {"--plot", c->plot}};
+    return cli_spare_plant("train", c->plant.n > 0 ? c->plant.item[0] : NULL, NULL, 4, outputs);
 }
 
 static int check_call(const call *c)
