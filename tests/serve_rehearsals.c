@@ -38,7 +38,7 @@ static void open_client(client *c, int weak, bool state, const char *hello)
     memset(c, 0, sizeof *c);
     open_talk(&c->t, bytes, n, weak, state);
     c->state = state;
-    pf__journal_header(&c->journal, bytes, n, pf_session_method(c->t.session)->id, 0);
+    pf__journal_header(&c->journal, bytes, n, pf_session_method(c->t.session)->id, 0, NULL, NULL);
     pf__text_add(&c->journal, "\n");
     CHECK_CONTAINS(tell_it(c, hello), "\"protocol\":2,");
 }

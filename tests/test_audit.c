@@ -610,6 +610,25 @@ static void check_certificate(const char *folder)
     CHECK(audited(folder, "servo.kit") == 7);
     snprintf(command, sizeof command, "check %s/servo.kit", folder);
     CHECK(program(command, 0, "audited against 2 of 2 entries, 7 sessions each: 0 false"));
+    PF_CASE(
+        "program: an audit with more false verdicts than alpha allows stands beside the verdict");
+    snprintf(command, sizeof command,
+             "--version; sed -i.good 's/\"below_j_min\":0,\"false_go\":0/\"below_j_min\":1,"
+             "\"false_go\":1/' %s/servo.kit.audit.json",
+             folder);
+    CHECK(program(command, 0, ""));
+    snprintf(command, sizeof command, "check %s/servo.kit --report %s/s.html --certificate %s/s.c",
+             folder, folder, folder);
+    CHECK(program(command, 0, "A go of this kit may be false."));
+    snprintf(command, sizeof command, "explain %s/s.c", folder);
+    CHECK(program(command, 0, "A go of this kit may be false."));
+    char *sheet = program_text(folder, "s.html");
+    const char *at = strstr(sheet, "<b>This kit was audited. It did not pass: ");
+    CHECK(at && strstr(sheet, "Machine, kit and check") > at);
+    free(sheet);
+    snprintf(command, sizeof command,
+             "--version; mv %s/servo.kit.audit.json.good %s/servo.kit.audit.json", folder, folder);
+    CHECK(program(command, 0, ""));
     PF_CASE("program: the audit of another kit, or half of one, is not shown");
     snprintf(command, sizeof command, "%s/other.kit", folder);
     const field_kit *other = field_kit_of("dc_servo", "alarm_trials=60");

@@ -210,6 +210,12 @@ void test_sheet(void)
     holds("lost.html", "thruster3</bdi>: lost strength", true);
     holds("lost.html", "It holds for corrected commands only: send <bdi>thruster3</bdi> ", true);
     holds("lost.html", "simulated, with this fault put into it: ", true);
+    holds("go.html", "simulated, with no fault put into it", true);
+    PF_CASE("the sheet of a journal says what was checked too");
+    CHECK(run("explain @/lost.j --html @/again.html", 0, ""));
+    holds("again.html", "simulated, with this fault put into it: ", true);
+    CHECK(run("explain @/lost.j", 0, "The machine was simulated, with this fault put into it: "));
+    CHECK(run("explain @/no.c", 0, "The machine was simulated, with this fault put into it: "));
     check_first_page();
     check_not_probed();
     PF_CASE("a loss that is not certain is on the sheet");

@@ -23,6 +23,16 @@ static void note_lost(cli_check *c, pf_status status, const pf_error *error)
     }
 }
 
+// The faults that were put into a simulated machine; nothing: none.
+static void add_injected(const cli_check *c, pf_text *out)
+{
+    for (int i = 0; i < c->n_faults; i++) {
+        char one[200];
+        pf_fault_text(&c->faults[i], pf_plant_get_info(c->machine), one, sizeof one);
+        pf__text_addf(out, "%s%s", i ? ", " : "", one);
+    }
+}
+
 // Adds a record to the journal, in its file first; after a failure no more.
 static void add_record(cli_check *c, const pf_text *record)
 {
@@ -296,44 +306,31 @@ static const char *read_audit(cli_check *c, const char *path, char **text, size_
 // What the kit was audited against, or null; and a line that says so.
 static void add_audit(cli_check *c, const char *sha, pf_text *out)
 {
-    pf_text summary = {0};
-    char line[240];
+    pf_text summary = {0}, words = {0};
     char *path = c->kit_path ? pf__audit_path(c->kit_path) : NULL, *text = NULL;
     size_t n = 0;
     const char *why = c->kit_path ? read_audit(c, path, &text, &n) : "not audited";
     pf__text_add(&summary, "{");
-    bool audited = !why && pf__audit_summary(&summary, text, n, sha, c->machine,
-                                             c->accepted.not_rehearsed, line, sizeof line);
+    bool audited =
+        !why && pf__audit_summary(&summary, text, n, sha, c->machine, c->accepted.not_rehearsed,
+                                  pf_kit_get_info(c->kit).alpha, &words);
     pf__text_add(&summary, "}");
     pf__json_key(out, "audit");
     if (audited) {
         pf__text_join(out, &summary);
+        pf__text_join(&c->audit, &words);
     } else {
         pf__text_add(out, "null");
         out->failed = out->failed || summary.failed;
+        pf__text_addf(&c->audit, "%s.",
+                      why ? why
+                          : "not audited: the file beside it is the audit of another kit or "
+                            "machine, or not finished");
     }
-    snprintf(c->audit, sizeof c->audit, "%s",
-             audited ? line
-             : why   ? why
-                     : "not audited: the file beside it is the audit of another kit or machine, or "
-                       "not finished");
+    pf__text_free(&words);
     pf__text_free(&summary);
     free(text);
     free(path);
-}
-
-// The faults that were put into a simulated machine; null: none.
-static void add_injected(const cli_check *c, pf_text *out)
-{
-    pf_text all = {0};
-    for (int i = 0; i < c->n_faults; i++) {
-        char one[200];
-        pf_fault_text(&c->faults[i], pf_plant_get_info(c->machine), one, sizeof one);
-        pf__text_addf(&all, "%s%s", i ? ", " : "", one);
-    }
-    pf__json_string_or_null(out, all.data);
-    out->failed = out->failed || all.failed;
-    pf__text_free(&all);
 }
 
 // readiness: the members that the journal has too.
@@ -352,8 +349,12 @@ static void write_certificate(cli_check *c, const pf_text *readiness)
     pf__json_key(out, "preflight");
     pf__json_string(out, PF_VERSION);
     pf__text_addf(out, ",\"seed\":%llu", (unsigned long long)c->seed);
+    pf_text injected = {0};
+    add_injected(c, &injected);
     pf__json_key(out, "injected");
-    add_injected(c, out);
+    pf__json_string_or_null(out, injected.data);
+    out->failed = out->failed || injected.failed;
+    pf__text_free(&injected);
     pf__json_add_number(out, "alpha", pf_kit_get_info(c->kit).alpha);
     pf__json_add_number(out, "j_min", pf_kit_get_info(c->kit).j_min);
     pf__json_key(out, "accepted");
@@ -405,8 +406,12 @@ static pf_status find_likeness(cli_check *c, pf_error *error)
 
 static pf_status start_journal(cli_check *c, pf_error *error)
 {
-    pf_text first = {0};
-    pf__journal_header(&first, c->image, c->n_image, pf_session_method(c->session)->id, c->seed);
+    pf_text first = {0}, injected = {0};
+    add_injected(c, &injected);
+    pf__journal_header(&first, c->image, c->n_image, pf_session_method(c->session)->id, c->seed,
+                       pf_plant_get_info(c->machine)->name, injected.data);
+    first.failed = first.failed || injected.failed;
+    pf__text_free(&injected);
     pf__text_add(&first, "\n");
     pf_status status = PF_OK;
     if (c->journal_path) {
@@ -496,7 +501,9 @@ void cli_check_show(const cli_check *c)
     pf__text_add(&text, "\n");
     pf__words_done(&text, c->session);
     if (c->kit_path) {
-        pf__text_addf(&text, "This kit was %s.\n", c->audit);
+        pf__text_add(&text, "This kit was ");
+        pf__text_join(&text, &c->audit);
+        pf__text_add(&text, "\n");
     }
     pf__words_found(&text, c->session, c->looks_like);
     add_unseen(c, &text);
@@ -524,4 +531,5 @@ void cli_check_close(cli_check *c)
     pf__text_free(&c->journal);
     pf__text_free(&c->certificate);
     pf__text_free(&c->runs);
+    pf__text_free(&c->audit);
 }

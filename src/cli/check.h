@@ -39,7 +39,7 @@ typedef struct cli_check {
     pf_error error;       // of that
     pf_text runs;         // a table, for cli_show
     char looks_like[120]; // "": nothing that the catalogue knows
-    char audit[256];      // what the kit was audited against
+    pf_text audit;        // what the kit was audited against
 
     pf_log log; // of the journal
     pf_check *check;

@@ -117,8 +117,8 @@ typedef struct cli_file {
 int cli_outputs(const char *command, int n_inputs, const cli_file *inputs, int n_outputs,
                 const cli_file *outputs);
 
-// Whether no output is a file that the name of a plant (Nullable) names: of mujoco:FILE the file, of
-// exec:COMMAND its words. folder: where such a file is looked for too (Nullable). Else it was
+// Whether no output is a file that the name of a plant (Nullable) names: of mujoco:FILE the file,
+// of exec:COMMAND its words. folder: where such a file is looked for too (Nullable). Else it was
 // printed; gives the exit status.
 int cli_spare_plant(const char *command, const char *plant, const char *folder, int n_outputs,
                     const cli_file *outputs);

@@ -193,7 +193,7 @@ static pf_status open_journal(line_io *io, const pf_session *session, pf_error *
     }
     pf_text header = {0};
     pf__journal_header(&header, c->kit.bytes, c->kit.n_bytes, pf_session_method(session)->id,
-                       c->seed);
+                       c->seed, NULL, NULL);
     pf__text_add(&header, "\n");
     status = open_path(io, &header, error);
     pf__text_free(&header);

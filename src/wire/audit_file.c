@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "audit_file.h"
+#include "words.h"
 
 #include "core/sha256.h"
 #include "host/file.h"
@@ -326,8 +327,26 @@ static bool named_before(json_t *entries, size_t i)
     return !name;
 }
 
+static void add_words(pf_text *words, int entries, int covered, int promised, int sessions,
+                      bool unrehearsed, int false_go, double worst)
+{
+    char line[240];
+    if (promised == 0) {
+        snprintf(line, sizeof line, "audited against nothing that is promised: %d of %s", covered,
+                 pf__counted(entries, "entry").text);
+    } else {
+        pf__print(line, sizeof line,
+                  "audited%s against %d of %s, %s each: %d false among the %d promised, at worst "
+                  "%.1f %% (upper 95 %% limit)",
+                  unrehearsed ? " without rehearsals, as you accept," : "", covered,
+                  pf__counted(entries, "entry").text, pf__counted(sessions, "session").text,
+                  false_go, promised, 100 * worst);
+    }
+    pf__text_add(words, line);
+}
+
 bool pf__audit_summary(pf_text *out, const char *text, size_t n_text, const char *kit_sha256,
-                       const pf_plant *machine, bool unrehearsed, char *line, size_t size)
+                       const pf_plant *machine, bool unrehearsed, double alpha, pf_text *words)
 {
     json_t *json = NULL;
     // what is no audit says nothing
@@ -368,16 +387,10 @@ bool pf__audit_summary(pf_text *out, const char *text, size_t n_text, const char
         pf__json_add_int(out, "false_go", false_go);
         pf__json_add_number(out, "worst_upper", worst);
         pf__json_add_number(out, "go", tasks > 0 ? go / tasks : 0);
-        pf__print(line, size,
-                  "audited%s against %d of %s, %s each: %d false among the %d "
-                  "promised, at worst %.1f %% (upper 95 %% limit), %.0f %% of the tasks go",
-                  unrehearsed ? " without rehearsals, as you accept," : "", covered,
-                  pf__counted((int)n, "entry").text, pf__counted(sessions, "session").text,
-                  false_go, promised, 100 * worst, 100 * go / fmax(1, tasks));
-        if (promised == 0) {
-            snprintf(line, size, "audited against nothing that is promised: %d of %s", covered,
-                     pf__counted((int)n, "entry").text);
-        }
+        add_words(words, (int)n, covered, promised, sessions, unrehearsed, false_go, worst);
+        pf__text_addf(words, promised > 0 ? ", %.0f %% of the tasks go." : ".",
+                      100 * go / fmax(1, tasks));
+        pf__words_audit_failed(words, false_go, worst, alpha);
     }
     json_decref(json);
     return whole;

@@ -36,8 +36,9 @@ pf_status pf__audit_would_lose(const char *text, size_t n, const pf_audit *audit
 // false ones of promised entries and their upper limit at worst. Gives false, and adds nothing,
 // where the text of the file is no whole audit of this very kit and machine.
 // unrehearsed: what counts is the verdict without rehearsals, since the operator accepts that.
+// words: "audited against ... ." and, where that is more than alpha allows, what it means.
 bool pf__audit_summary(pf_text *out, const char *text, size_t n_text, const char *kit_sha256,
-                       const pf_plant *machine, bool unrehearsed, char *line, size_t size);
+                       const pf_plant *machine, bool unrehearsed, double alpha, pf_text *words);
 
 // Whether bytes are no audit any more: cut off, or overwritten.
 bool pf__audit_damaged(const char *text, size_t n);

@@ -185,6 +185,7 @@ static void add_done(const pf_said *said, pf_text *out)
     pf__text_addf(out, "... %s ", said->odd.alarm ? "The alarm sounded." : "No alarm.");
     pf__words_spent(out, said->probes, said->rehearsals, said->charge);
     pf__text_add(out, ".\n");
+    pf__words_injected(out, said->injected);
     if (!said->audited) {
         pf__text_add(out, "Its kit was not audited.\n");
         return;
@@ -192,10 +193,12 @@ static void add_done(const pf_said *said, pf_text *out)
     const pf_said_audit *audit = &said->audit;
     pf__text_addf(out,
                   "Its kit was audited against %d of %s, %s each: %d false, at worst %.1f %% "
-                  "(upper 95 %% limit).\n",
+                  "(upper 95 %% limit).",
                   audit->covered, pf__counted(audit->entries, "entry").text,
                   pf__counted(audit->sessions, "session").text, audit->false_go,
                   100 * audit->worst_upper);
+    pf__words_audit_failed(out, audit->false_go, audit->worst_upper, said->alpha);
+    pf__text_add(out, "\n");
 }
 
 static void explain_said(const pf_said *said, pf_text *out)

@@ -126,10 +126,15 @@ void pf__witness_free(pf_witness *w)
 }
 
 void pf__journal_header(pf_text *out, const void *kit, size_t n_kit, const char *method,
-                        uint64_t seed)
+                        uint64_t seed, const char *machine, const char *injected)
 {
     pf__text_add(out, "{\"journal\":1,\"preflight\":\"" PF_VERSION "\",\"method\":");
     pf__json_string(out, method);
+    if (machine) {
+        pf__json_add_string(out, "machine", machine);
+        pf__json_key(out, "injected");
+        pf__json_string_or_null(out, injected);
+    }
     pf__text_addf(out, ",\"seed\":%llu,\"kit\":\"", (unsigned long long)seed);
     pf__base64_encode(out, kit, n_kit);
     pf__text_add(out, "\"}");

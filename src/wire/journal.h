@@ -31,9 +31,10 @@ void pf__witness_free(pf_witness *witness);
 void pf__witness_clear(pf_witness *witness);
 bool pf__witness_failed(const pf_witness *witness); // out of memory somewhere
 
-// The first line, without a newline.
+// The first line, without a newline. machine: what `check` ran (NULL: serve does not know it), with
+// the faults that were put into it (NULL: none).
 void pf__journal_header(pf_text *out, const void *kit, size_t n_kit, const char *method,
-                        uint64_t seed);
+                        uint64_t seed, const char *machine, const char *injected);
 // A later line with its newline: request and reply are whole JSON objects, witness Nullable.
 void pf__journal_entry(pf_text *out, const pf_text *request, const pf_witness *witness,
                        const pf_text *reply);

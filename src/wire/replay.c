@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "journal.h"
 #include "protocol.h"
+#include "said.h"
 #include "words.h"
 
 #include "host/json.h"
@@ -142,7 +143,11 @@ static pf_status read_header(walk *w, json_t *header, pf_error *error)
         snprintf(text, sizeof text, "%.200s", error->text);
         return pf_fail(error, status, "line 1: %s", text);
     }
-    return make_before(w, error);
+    status = make_before(w, error);
+    if (status == PF_OK && w->explain) {
+        pf__words_injected(&w->result->explanation, pf__said_text(header, "injected"));
+    }
+    return status;
 }
 
 static void explain_event(walk *w, const char *op, const pf_ask *ask, bool alarm_before)

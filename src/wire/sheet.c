@@ -193,6 +193,56 @@ static long long seed_of(const sheet *s)
     return json_integer_value(json_object_get(json_array_get(s->lines, 0), "seed"));
 }
 
+// The kit's plant and what was checked: a machine that `check` ran by its name, with the fault that
+// was put into it, or one behind serve. What a program answers may be a machine.
+static void add_machine(const sheet *s, json_t *header)
+{
+    const char *plant = pf_kit_get_string(&s->kit, PF_KIT_PLANT);
+    const char *machine = pf__said_text(header, "machine");
+    const char *injected = pf__said_text(header, "injected");
+    bool other = machine[0] && strcmp(machine, plant) != 0;
+    pf_text text = {0};
+    pf__text_add(&text, plant);
+    if (other) {
+        pf__text_add(&text, "; checked was ");
+        pf__text_add(&text, machine);
+    }
+    if (injected[0]) {
+        pf__text_add(&text, ", simulated, with this fault put into it: ");
+        pf__text_add(&text, injected);
+    } else if (machine[0] && strncmp(machine, "exec:", 5) != 0) {
+        pf__text_add(&text, ", simulated, with no fault put into it");
+    } else if (!machine[0]) {
+        pf__text_add(&text, ", told by the program that talked to serve");
+    }
+    pf__page_fact(s->out, "machine", text.data ? text.data : "");
+    s->out->failed = s->out->failed || text.failed;
+    pf__text_free(&text);
+}
+
+static void add_audit_failed(const sheet *s, pf_text *out)
+{
+    const pf_said_audit *audit = &s->said.audit;
+    if (s->said.audited) {
+        pf__words_audit_failed(out, audit->false_go, audit->worst_upper,
+                               pf_kit_get_info(&s->kit).alpha);
+    }
+}
+
+// Beside the verdict: whoever signs reads no further.
+static void add_doubt(const sheet *s)
+{
+    pf_text words = {0};
+    add_audit_failed(s, &words);
+    if (words.size > 0) {
+        pf__text_add(s->out, "<p><b>This kit was audited.");
+        pf__page_text(s->out, words.data);
+        pf__text_add(s->out, "</b></p>\n");
+    }
+    s->out->failed = s->out->failed || words.failed;
+    pf__text_free(&words);
+}
+
 static void add_facts(const sheet *s)
 {
     const pf_kit *k = &s->kit;
@@ -201,10 +251,7 @@ static void add_facts(const sheet *s)
     pf__sha256_text(info.sha256, sha);
     json_t *header = json_array_get(s->lines, 0);
     pf__page_head(s->out, "Machine, kit and check", 0, NULL);
-    snprintf(text, sizeof text, "%s%s%s", pf_kit_get_string(k, PF_KIT_PLANT),
-             s->said.injected[0] ? ", simulated, with this fault put into it: " : "",
-             s->said.injected);
-    pf__page_fact(s->out, "machine", text);
+    add_machine(s, header);
     snprintf(text, sizeof text, "%s (%s predictor, made by preflight %s)", sha,
              pf_kit_get_string(k, PF_KIT_PREDICTOR), pf_kit_get_string(k, PF_KIT_PREFLIGHT));
     pf__page_fact(s->out, "kit, sha256", text);
@@ -228,7 +275,12 @@ static void add_facts(const sheet *s)
                  s->said.certificate ? "this kit was not audited"
                                      : "not known from a journal alone");
     }
-    pf__page_fact(s->out, "audit", text);
+    pf_text audited = {0};
+    pf__text_add(&audited, text);
+    add_audit_failed(s, &audited);
+    pf__page_fact(s->out, "audit", audited.data ? audited.data : "");
+    s->out->failed = s->out->failed || audited.failed;
+    pf__text_free(&audited);
     pf__print(text, sizeof text, "return at least %.3g, with risk %.3g", info.j_min, info.alpha);
     pf__page_fact(s->out, "required of a go", text);
     pf__page_table_end(s->out);
@@ -686,6 +738,7 @@ static pf_status write_sheet(sheet *s, const char *certificate, pf_error *error)
     add_reason(s, verdict);
     add_found(s);
     add_condition(s);
+    add_doubt(s);
     add_facts(s);
     add_tasks(s);
     add_mechanisms(s);

@@ -28,6 +28,26 @@ void pf__words_percent(pf_text *out, double probability)
 
 // --- what was done
 
+void pf__words_audit_failed(pf_text *out, int false_go, double worst_upper, double alpha)
+{
+    if (false_go > 0 && worst_upper > alpha) {
+        pf__text_addf(
+            out,
+            " It did not pass: of the checks with one fault up to %.1f %% may have a false "
+            "go, and %.3g %% are allowed. A go of this kit may be false.",
+            100 * worst_upper, 100 * alpha);
+    }
+}
+
+void pf__words_injected(pf_text *out, const char *injected)
+{
+    if (injected[0]) {
+        pf__text_add(out, "The machine was simulated, with this fault put into it: ");
+        pf__words_name(out, injected);
+        pf__text_add(out, ".\n");
+    }
+}
+
 void pf__words_start(pf_text *out, const pf_session *session)
 {
     const pf_kit *kit = pf_session_kit(session);

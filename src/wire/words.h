@@ -27,9 +27,15 @@ void pf__words_name(pf_text *out, const char *name);
 
 // The machine, and what is believed before the check.
 void pf__words_start(pf_text *out, const pf_session *session);
+// That a fault was put into the machine; nothing where none was ("").
+void pf__words_injected(pf_text *out, const char *injected);
 // Probes, rehearsals, charge, and why it ended.
 void pf__words_done(pf_text *out, pf_session *session);
 void pf__words_spent(pf_text *out, int probes, int rehearsals, double charge);
+
+// What an audit means for a go whose false ones may be more than alpha, at worst, after a sentence
+// about it; nothing where none was false or alpha is kept.
+void pf__words_audit_failed(pf_text *out, int false_go, double worst_upper, double alpha);
 
 // --- what was found
 
