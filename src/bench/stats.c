@@ -210,8 +210,27 @@ enum {
 // One stored trial of one method; names are indices into lists of the caller's.
 typedef struct trial_row {
     int environment, setting, method, seed, trial;
-    double value[PF_METRIC_COUNT];
+    int layout;   // which metrics it has
+    size_t value; // where they begin
 } trial_row;
+
+// Which metrics a row has, in ascending order. A suite defines few of all, and most rows the same.
+typedef struct row_layout {
+    int n, metric[PF_METRIC_COUNT];
+} row_layout;
+
+// The rows of an experiment.
+typedef struct rows {
+    pf_entries *entries;
+    trial_row *row;
+    size_t n;
+    double *value; // of all rows, one row after the other
+    size_t n_values, room;
+    row_layout *layout;
+    int n_layouts;
+    int seed[MOST_SEEDS]; // seed numbers, in order of appearance
+    int n_seeds;
+} rows;
 
 typedef struct sample {
     bool empty; // no trials
@@ -255,14 +274,20 @@ typedef struct cluster {
     int seed, trial;
 } cluster;
 
-// Sums and counts of every (method, cluster); equal columns of counts are kept once.
+// Sums and counts of every (method, cluster), of the metrics that any row has; equal columns of
+// counts are kept once.
 typedef struct sums_table {
     int n_methods, n_clusters, width, n_patterns;
     cluster *clusters;
-    double *cell;                 // methods x clusters x width: sums, then counts by pattern
+    double *cell; // methods x clusters x width: sums, then counts by pattern, then 0 up to LANES
+    int n_columns;
+    int column[PF_METRIC_COUNT];  // of a metric's sums; -1: no row has it
     int pattern[PF_METRIC_COUNT]; // column of a metric's counts
     pf_arena arena;
 } sums_table;
+
+// Columns that are added up side by side, in registers.
+enum { LANES = 8, MOST_WIDTH = 2 * PF_METRIC_COUNT + LANES };
 
 static int compare_clusters(const void *a, const void *b)
 {
@@ -299,7 +324,7 @@ static bool same_counts(const sums_table *t, int a, int b)
 {
     for (int m = 0; m < t->n_methods; m++) {
         for (int c = 0; c < t->n_clusters; c++) {
-            const double *count = table_row(t, m, c) + PF_METRIC_COUNT;
+            const double *count = table_row(t, m, c) + t->n_columns;
             if (count[a] != count[b]) {
                 return false;
             }
@@ -311,8 +336,8 @@ static bool same_counts(const sums_table *t, int a, int b)
 // Most metrics are defined on the same trials: their counts need not be summed again.
 static void merge_patterns(sums_table *t)
 {
-    int representative[PF_METRIC_COUNT];
-    for (int i = 0; i < PF_METRIC_COUNT; i++) {
+    int representative[PF_METRIC_COUNT], of[PF_METRIC_COUNT], n = t->n_columns;
+    for (int i = 0; i < n; i++) {
         int p = 0;
         while (p < t->n_patterns && !same_counts(t, i, representative[p])) {
             p++;
@@ -320,46 +345,75 @@ static void merge_patterns(sums_table *t)
         if (p == t->n_patterns) {
             representative[t->n_patterns++] = i;
         }
-        t->pattern[i] = PF_METRIC_COUNT + p;
+        of[i] = n + p;
+    }
+    for (int k = 0; k < PF_METRIC_COUNT; k++) {
+        t->pattern[k] = t->column[k] < 0 ? -1 : of[t->column[k]];
     }
     // pack in place, front to back
-    int packed = PF_METRIC_COUNT + t->n_patterns;
-    size_t n = (size_t)t->n_methods * (size_t)t->n_clusters;
-    for (size_t i = 0; i < n; i++) {
-        double row[2 * PF_METRIC_COUNT];
-        memcpy(row, t->cell + i * (size_t)t->width, sizeof row);
+    int packed = (n + t->n_patterns + LANES - 1) / LANES * LANES;
+    size_t cells = (size_t)t->n_methods * (size_t)t->n_clusters;
+    for (size_t i = 0; i < cells; i++) {
+        double row[MOST_WIDTH] = {0};
+        const double *from = t->cell + i * (size_t)t->width;
+        memcpy(row, from, (size_t)n * sizeof *row);
         for (int p = 0; p < t->n_patterns; p++) {
-            row[PF_METRIC_COUNT + p] = row[PF_METRIC_COUNT + representative[p]];
+            row[n + p] = from[n + representative[p]];
         }
         memcpy(t->cell + i * (size_t)packed, row, (size_t)packed * sizeof *row);
     }
     t->width = packed;
 }
 
-static pf_status table_init(sums_table *t, const trial_row *const *rows, size_t n, int n_methods,
-                            pf_error *error)
+// The metrics that any of these rows has become columns.
+static void find_columns(sums_table *t, const rows *all, const trial_row *const *mine, size_t n)
 {
-    *t = (sums_table){.n_methods = n_methods, .width = 2 * PF_METRIC_COUNT};
-    pf_status status = find_clusters(t, rows, n, error);
+    bool any[PF_METRIC_COUNT] = {false};
+    int last = -1;
+    for (size_t i = 0; i < n; i++) {
+        const row_layout *l = &all->layout[mine[i]->layout];
+        for (int k = 0; k < l->n && mine[i]->layout != last; k++) {
+            any[l->metric[k]] = true;
+        }
+        last = mine[i]->layout;
+    }
+    for (int k = 0; k < PF_METRIC_COUNT; k++) {
+        t->column[k] = any[k] ? t->n_columns++ : -1;
+    }
+    // even when no two columns of counts are alike
+    t->width = (2 * t->n_columns + LANES - 1) / LANES * LANES;
+}
+
+static void add_row(const sums_table *t, const rows *all, const trial_row *row)
+{
+    cluster key = {row->seed, row->trial};
+    const cluster *at =
+        bsearch(&key, t->clusters, (size_t)t->n_clusters, sizeof *t->clusters, compare_clusters);
+    double *cell = table_row(t, row->method, (int)(at - t->clusters));
+    const row_layout *l = &all->layout[row->layout];
+    for (int k = 0; k < l->n; k++) {
+        int column = t->column[l->metric[k]];
+        cell[column] += all->value[row->value + (size_t)k];
+        cell[t->n_columns + column] += 1;
+    }
+}
+
+static pf_status table_init(sums_table *t, const rows *all, const trial_row *const *mine, size_t n,
+                            int n_methods, pf_error *error)
+{
+    *t = (sums_table){.n_methods = n_methods};
+    pf_status status = find_clusters(t, mine, n, error);
     if (status != PF_OK) {
         return status;
     }
+    find_columns(t, all, mine, n);
     size_t cells = (size_t)n_methods * (size_t)t->n_clusters * (size_t)t->width;
     t->cell = pf__arena_take(&t->arena, cells, sizeof *t->cell);
     if (!t->cell) {
         return no_memory(error);
     }
     for (size_t i = 0; i < n; i++) {
-        cluster key = {rows[i]->seed, rows[i]->trial};
-        const cluster *at = bsearch(&key, t->clusters, (size_t)t->n_clusters, sizeof *t->clusters,
-                                    compare_clusters);
-        double *cell = table_row(t, rows[i]->method, (int)(at - t->clusters));
-        for (int k = 0; k < PF_METRIC_COUNT; k++) {
-            if (!isnan(rows[i]->value[k])) {
-                cell[k] += rows[i]->value[k];
-                cell[PF_METRIC_COUNT + k] += 1;
-            }
-        }
+        add_row(t, all, mine[i]);
     }
     merge_patterns(t);
     return PF_OK;
@@ -371,16 +425,19 @@ static pf_status table_init(sums_table *t, const trial_row *const *rows, size_t 
 static void parts_of(const sums_table *t, const double *sums, int statistic, double *sum,
                      double *count)
 {
-    if (statistic < PF_METRIC_COUNT) {
-        *sum = sums[statistic];
-        *count = sums[t->pattern[statistic]];
+    bool share = statistic >= PF_METRIC_COUNT;
+    int num = share ? shares[statistic - PF_METRIC_COUNT].num : statistic;
+    *sum = *count = 0;
+    if (t->column[num] < 0) {
         return;
     }
-    int num = shares[statistic - PF_METRIC_COUNT].num,
-        den = shares[statistic - PF_METRIC_COUNT].den;
-    *sum = sums[num];
-    // without any numerator there is no share
-    *count = sums[t->pattern[num]] > 0 ? sums[den] : 0;
+    *sum = sums[t->column[num]];
+    *count = sums[t->pattern[num]];
+    if (share) {
+        // without any numerator there is no share
+        int den = t->column[shares[statistic - PF_METRIC_COUNT].den];
+        *count = *count > 0 && den >= 0 ? sums[den] : 0;
+    }
 }
 
 static pf_status sample_alloc(sample *s, int n_methods, int n_seeds, pf_error *error)
@@ -408,22 +465,31 @@ static void seed_values(const sample *s, int method, int statistic, double *out)
     }
 }
 
+// The first cluster whose seed is not below this one.
+static int seed_begin(const sums_table *t, int seed)
+{
+    int lo = 0, hi = t->n_clusters;
+    while (lo < hi) {
+        int middle = lo + (hi - lo) / 2;
+        if (t->clusters[middle].seed < seed) {
+            lo = middle + 1;
+        } else {
+            hi = middle;
+        }
+    }
+    return lo;
+}
+
 // Clusters of a seed are first..last-1.
 static void seed_range(const sums_table *t, int seed, int *first, int *last)
 {
-    *first = 0;
-    while (*first < t->n_clusters && t->clusters[*first].seed < seed) {
-        ++*first;
-    }
-    *last = *first;
-    while (*last < t->n_clusters && t->clusters[*last].seed == seed) {
-        ++*last;
-    }
+    *first = seed_begin(t, seed);
+    *last = seed_begin(t, seed + 1);
 }
 
 static void seed_means(sample *s, const sums_table *t)
 {
-    double sums[2 * PF_METRIC_COUNT];
+    double sums[MOST_WIDTH];
     for (int m = 0; m < s->n_methods; m++) {
         for (int seed = 0; seed < s->n_seeds; seed++) {
             int first = 0, last = 0;
@@ -448,38 +514,44 @@ static void seed_means(sample *s, const sums_table *t)
     }
 }
 
-// Adds one seed's statistics on drawn clusters; seen counts the seeds in which each is defined.
-static void resample_seed(sample *s, const sums_table *t, int m, int first, int n,
-                          const uint32_t *draws, uint16_t *seen)
+// Sums over drawn clusters, in the order of the draws; a few columns at a time.
+static void sum_drawn(const sums_table *t, const double *base, int n, const uint32_t *draws,
+                      double sums[MOST_WIDTH])
 {
-    const double *base = table_row(t, m, first);
     const size_t width = (size_t)t->width;
-    double *out = s->resampled + (size_t)m * PF_STATISTIC_COUNT * PF_RESAMPLES;
-    for (int r = 0; r < PF_RESAMPLES; r++) {
-        double sums[2 * PF_METRIC_COUNT] = {0};
+    for (size_t first = 0; first < width; first += LANES) {
+        double sum[LANES] = {0};
         for (int d = 0; d < n; d++) {
-            const double *row = base + draws[(size_t)r * (size_t)n + (size_t)d] * width;
-            for (size_t k = 0; k < width; k++) {
-                sums[k] += row[k];
+            const double *row = base + draws[d] * width + first;
+            for (int k = 0; k < LANES; k++) {
+                sum[k] += row[k];
             }
         }
-        for (int i = 0; i < PF_STATISTIC_COUNT; i++) {
-            double sum = 0, count = 0;
-            parts_of(t, sums, i, &sum, &count);
-            if (count > 0) {
-                out[(size_t)i * PF_RESAMPLES + (size_t)r] += sum / count;
-                seen[(size_t)i * PF_RESAMPLES + (size_t)r] += 1;
-            }
+        memcpy(sums + first, sum, sizeof sum);
+    }
+}
+
+// Adds one seed's statistics on drawn clusters, as resample `r`; seen counts the seeds in which
+// each is defined.
+static void resample_seed(sample *s, const sums_table *t, int m, int r, const double *sums,
+                          uint16_t *seen)
+{
+    for (int i = 0; i < PF_STATISTIC_COUNT; i++) {
+        double sum = 0, count = 0;
+        parts_of(t, sums, i, &sum, &count);
+        if (count > 0) {
+            size_t at = statistic_at(m, i) * PF_RESAMPLES + (size_t)r;
+            s->resampled[at] += sum / count;
+            seen[at] += 1;
         }
     }
 }
 
 static pf_status resample(sample *s, const sums_table *t, pf_key key, pf_error *error)
 {
-    size_t per_method = (size_t)PF_STATISTIC_COUNT * PF_RESAMPLES;
-    uint16_t *seen = calloc(per_method * (size_t)s->n_methods, sizeof *seen);
-    uint32_t *draws =
-        malloc((size_t)(t->n_clusters ? t->n_clusters : 1) * PF_RESAMPLES * sizeof *draws);
+    size_t n = (size_t)s->n_methods * PF_STATISTIC_COUNT * PF_RESAMPLES;
+    uint16_t *seen = calloc(n, sizeof *seen);
+    uint32_t *draws = malloc((size_t)(t->n_clusters ? t->n_clusters : 1) * sizeof *draws);
     if (!seen || !draws) {
         free(seen);
         free(draws);
@@ -488,20 +560,21 @@ static pf_status resample(sample *s, const sums_table *t, pf_key key, pf_error *
     for (int seed = 0; seed < s->n_seeds; seed++) {
         int first = 0, last = 0;
         seed_range(t, seed, &first, &last);
-        if (first == last) {
-            continue;
-        }
-        // the same draws for all methods: what is compared stays paired
         pf_rng rng;
         pf_rng_init(&rng, pf__key_derive(key, (uint64_t)seed));
-        for (size_t d = 0; d < (size_t)(last - first) * PF_RESAMPLES; d++) {
-            draws[d] = pf_rng_below(&rng, (uint32_t)(last - first));
-        }
-        for (int m = 0; m < s->n_methods; m++) {
-            resample_seed(s, t, m, first, last - first, draws, seen + per_method * (size_t)m);
+        for (int r = 0; r < PF_RESAMPLES && first < last; r++) {
+            // the same draws for all methods: what is compared stays paired
+            for (int d = 0; d < last - first; d++) {
+                draws[d] = pf_rng_below(&rng, (uint32_t)(last - first));
+            }
+            for (int m = 0; m < s->n_methods; m++) {
+                double sums[MOST_WIDTH];
+                sum_drawn(t, table_row(t, m, first), last - first, draws, sums);
+                resample_seed(s, t, m, r, sums, seen);
+            }
         }
     }
-    for (size_t i = 0; i < per_method * (size_t)s->n_methods; i++) {
+    for (size_t i = 0; i < n; i++) {
         s->resampled[i] = seen[i] ? s->resampled[i] / seen[i] : NAN;
     }
     free(seen);
@@ -516,7 +589,7 @@ static void mark_paired(sample *s, const sums_table *t, int reference)
         for (int i = 0; i < PF_STATISTIC_COUNT; i++) {
             int k = t->pattern[i < PF_METRIC_COUNT ? i : shares[i - PF_METRIC_COUNT].den];
             bool same = true;
-            for (int c = 0; c < t->n_clusters && same; c++) {
+            for (int c = 0; c < t->n_clusters && same && k >= 0; c++) {
                 same = table_row(t, m, c)[k] == table_row(t, reference, c)[k];
             }
             s->paired[statistic_at(m, i)] = same;
@@ -572,14 +645,14 @@ static void rank_all(sample *s, int reference, const bool *ranked)
 // Rows of one environment (any order) whose settings are pooled; trials of a seed are resampled
 // together with all methods and settings of theirs. reference: index of the method to pair with and
 // to rank, -1 for none; ranked: which methods take part in ranks.
-static pf_status sample_init(sample *s, const trial_row *const *rows, size_t n, int n_methods,
-                             int n_seeds, int reference, const bool *ranked, pf_key key,
+static pf_status sample_init(sample *s, const rows *all, const trial_row *const *mine, size_t n,
+                             int n_methods, int reference, const bool *ranked, pf_key key,
                              pf_error *error)
 {
     sums_table t = {0};
     *s = (sample){0};
-    pf_status status = table_init(&t, rows, n, n_methods, error);
-    status = status ? status : sample_alloc(s, n_methods, n_seeds, error);
+    pf_status status = table_init(&t, all, mine, n, n_methods, error);
+    status = status ? status : sample_alloc(s, n_methods, all->n_seeds, error);
     if (status == PF_OK) {
         seed_means(s, &t);
         mark_paired(s, &t, reference);
@@ -947,14 +1020,6 @@ static bool is_rate(int statistic)
 
 // --- the rows of an experiment
 
-typedef struct rows {
-    pf_entries *entries;
-    trial_row *row;
-    size_t n;
-    int seed[MOST_SEEDS]; // seed numbers, in order of appearance
-    int n_seeds;
-} rows;
-
 static int seed_index(rows *r, int seed)
 {
     for (int i = 0; i < r->n_seeds; i++) {
@@ -967,6 +1032,50 @@ static int seed_index(rows *r, int seed)
     }
     r->seed[r->n_seeds] = seed;
     return r->n_seeds++;
+}
+
+// The layout of a result, from the list; -1: out of memory.
+static int layout_index(rows *r, const row_layout *wanted)
+{
+    for (int i = 0; i < r->n_layouts; i++) {
+        const row_layout *l = &r->layout[i];
+        if (l->n == wanted->n &&
+            memcmp(l->metric, wanted->metric, (size_t)l->n * sizeof *l->metric) == 0) {
+            return i;
+        }
+    }
+    row_layout *all = grown(r->layout, (size_t)r->n_layouts, sizeof *all);
+    if (!all) {
+        return -1;
+    }
+    r->layout = all;
+    all[r->n_layouts] = *wanted;
+    return r->n_layouts++;
+}
+
+// Keeps the values that are defined.
+static pf_status keep_values(rows *r, trial_row *row, const pf_trial_result *result,
+                             pf_error *error)
+{
+    row_layout layout = {0};
+    if (r->room - r->n_values < PF_METRIC_COUNT) {
+        size_t room = 2 * r->room + PF_METRIC_COUNT;
+        double *all = realloc(r->value, room * sizeof *all);
+        if (!all) {
+            return no_memory(error);
+        }
+        r->value = all;
+        r->room = room;
+    }
+    row->value = r->n_values;
+    for (int k = 0; k < PF_METRIC_COUNT; k++) {
+        if (!isnan(result->value[k])) {
+            layout.metric[layout.n++] = k;
+            r->value[r->n_values++] = result->value[k];
+        }
+    }
+    row->layout = layout_index(r, &layout);
+    return row->layout < 0 ? no_memory(error) : PF_OK;
 }
 
 static pf_status take_row(void *self, const pf_unit *unit, const char *method,
@@ -988,9 +1097,8 @@ static pf_status take_row(void *self, const pf_unit *unit, const char *method,
     if (row->environment < 0 || row->setting < 0 || row->method < 0 || row->seed < 0) {
         return no_memory(error);
     }
-    memcpy(row->value, result->value, sizeof row->value);
     r->n++;
-    return PF_OK;
+    return keep_values(r, row, result, error);
 }
 
 static int method_order(const char *id)
@@ -1228,8 +1336,8 @@ static pf_status sample_environment(void *self, int worker, size_t item, pf_erro
         }
     }
     pf_key key = pf__key_text(pf__key_text(pf_key_root(0), "bootstrap"), c->environment[item]);
-    pf_status status = sample_init(&w->samples[item], mine, n, c->n_methods, w->rows->n_seeds,
-                                   w->reference, w->ranked, key, error);
+    pf_status status = sample_init(&w->samples[item], w->rows, mine, n, c->n_methods, w->reference,
+                                   w->ranked, key, error);
     free(mine);
     return status;
 }
@@ -1365,6 +1473,8 @@ pf_status pf__aggregate(pf_entries *entries, pf_store *store, const char *hash,
     status = status ? status : pf__store_rows(store, hash, take_row, r, error);
     status = status ? status : aggregate_rows(r, options, error);
     free(r->row);
+    free(r->value);
+    free(r->layout);
     free(r);
     if (status != PF_OK) {
         pf__entries_free(entries);
