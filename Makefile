@@ -4,7 +4,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 
-.PHONY: all demo check check-all perf fuzz torture install format deps domains clean
+.PHONY: all demo check check-all bench bench-quick growth fuzz torture install format deps domains clean
 
 all: build/release/preflight
 
@@ -31,9 +31,20 @@ check-all:
 	@scripts/deps.sh system
 	@scripts/check.sh all
 
-perf: deps
+# Beside NumPy, PyTorch, Gymnasium, EnvPool and bare MuJoCo, in turns: one table of ratios. The quick
+# one installs nothing, takes two minutes and says what it leaves out.
+bench: deps
 	@scripts/build.sh release bench_programs preflight_cli
-	@build/venv/bin/python perf/run.py
+	@python3 perf/bench.py
+
+bench-quick:
+	@scripts/build.sh release bench_programs preflight_cli
+	@python3 perf/bench.py --quick
+
+# How cost grows with candidates, rows, gains, trials and recordings; half an hour.
+growth: deps
+	@scripts/build.sh release bench_programs preflight_cli
+	@python3 perf/growth.py build/release
 
 # Longer than what a target gets in `make check`: make fuzz SECONDS_EACH=600
 fuzz: deps

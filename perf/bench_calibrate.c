@@ -12,7 +12,8 @@
 #include <string.h>
 
 // Time of calibrating the attitude kit with 2,000 alarm trials on one and on two threads, and of a
-// complete check on the loaded kit. `bench_calibrate [REPEATS]`.
+// complete check on the loaded kit. `bench_calibrate [REPEATS]`; `bench_calibrate turns 1|2`, kits
+// on so many threads.
 
 typedef struct rig {
     pf_plant *plant;
@@ -58,14 +59,30 @@ static double check(rig *r, uint64_t seed)
     return seconds;
 }
 
+typedef struct turn {
+    rig *r;
+    int threads;
+} turn;
+
+static double one_turn(void *self)
+{
+    turn *t = self;
+    calibrate(t->r, t->threads);
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
-    int repeats = argc > 1 ? atoi(argv[1]) : 5;
+    bool turns = argc == 3 && strcmp(argv[1], "turns") == 0;
+    int repeats = argc > 1 && !turns ? atoi(argv[1]) : 5;
     rig r = {0};
     pf_error error = {PF_OK, ""};
     must(pf_plant_create(&r.plant, "attitude", &error), &error);
     must(pf__plan_default(&r.plan, pf_plant_get_info(r.plant), &error), &error);
     r.plan.settings.alarm_trials = 2000;
+    if (turns) {
+        return bench_turns(one_turn, &(turn){&r, strcmp(argv[2], "2") == 0 ? 2 : 1});
+    }
     // turn about, so that a slow minute of the machine hits both
     double one = INFINITY, two = INFINITY;
     for (int i = 0; i < repeats; i++) {

@@ -14,8 +14,9 @@
 // Control steps per second of pf_plant_roll on two threads, against a bare loop of mj_step over the
 // same states and commands on two threads; by the clock, and by processor time, which other work on
 // the machine disturbs less; the best of each, and the median ratio of neighbouring turns.
-// `bench_mujoco [REPEATS] [SYSTEM | mujoco:FILE]`. Where channels are sensors the bare loop is
-// timed without reading them, as `bare`, and with one mj_forward per control step, as `sensed`.
+// `bench_mujoco [REPEATS] [SYSTEM | mujoco:FILE]`; `bench_mujoco turns SYSTEM roll|bare|sensed`.
+// Where channels are sensors the bare loop is timed without reading them, as `bare`, and with one
+// mj_forward per control step, as `sensed`.
 
 enum { THREADS = 2, VARIANTS = 16, ROWS = 8 };
 
@@ -270,6 +271,22 @@ static void race(const rig *r, worker *workers, way bare_way, int repeats)
     print(r->name, "roll_cpu", 1e6 * roll.cpu_s / steps, "us/step");
 }
 
+static void clean(rig *r, worker *workers)
+{
+    for (int t = 0; t < THREADS; t++) {
+        mj_deleteData(workers[t].data);
+        pf_plant_destroy(workers[t].plant);
+        free(workers[t].output);
+        free(workers[t].last);
+    }
+    for (int k = 0; k < VARIANTS; k++) {
+        free(r->command[k]);
+    }
+    pf__mujoco_release(r->shared);
+    free(workers);
+    free(r);
+}
+
 static void measure(const char *plant, int repeats)
 {
     rig *r = room(1, sizeof *r);
@@ -290,22 +307,41 @@ static void measure(const char *plant, int repeats)
         compare(r, workers);
         race(r, workers, BARE, repeats);
     }
-    for (int t = 0; t < THREADS; t++) {
-        mj_deleteData(workers[t].data);
-        pf_plant_destroy(workers[t].plant);
-        free(workers[t].output);
-        free(workers[t].last);
-    }
-    for (int k = 0; k < VARIANTS; k++) {
-        free(r->command[k]);
-    }
-    pf__mujoco_release(r->shared);
-    free(workers);
-    free(r);
+    clean(r, workers);
+}
+
+typedef struct turn {
+    const rig *r;
+    worker *workers;
+    way way;
+} turn;
+
+static double one_turn(void *self)
+{
+    turn *t = self;
+    run(t->workers, t->way, &(timing){INFINITY, INFINITY});
+    return (double)THREADS * t->r->rounds * VARIANTS * ROWS;
+}
+
+// Turns of one way, after it is seen that all compute the same.
+static int take_turns(const char *plant, const char *name)
+{
+    rig *r = room(1, sizeof *r);
+    worker *workers = room(THREADS, sizeof *workers);
+    way way = strcmp(name, "roll") == 0 ? ROLL : strcmp(name, "sensed") == 0 ? SENSED : BARE;
+    prepare(r, workers, plant);
+    r->rounds = 1;
+    compare(r, workers);
+    int code = bench_turns(one_turn, &(turn){r, workers, way});
+    clean(r, workers);
+    return code;
 }
 
 int main(int argc, char **argv)
 {
+    if (argc == 4 && strcmp(argv[1], "turns") == 0) {
+        return take_turns(argv[2], argv[3]);
+    }
     int repeats = argc > 1 && atoi(argv[1]) > 0 ? atoi(argv[1]) : 40;
     for (int i = 2; i < argc; i++) {
         measure(argv[i], repeats);

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The preflight authors
 # SPDX-License-Identifier: Apache-2.0
-"""Control steps per second of the MuJoCo systems in Gymnasium or in EnvPool, on two threads.
+"""Control steps of a MuJoCo system in Gymnasium or in EnvPool, on two threads, in turns as
+perf/bench.py asks for them.
 
-Example: bench_mujoco.py gymnasium; bench_mujoco.py envpool. Prints lines `name,value,unit`.
+Usage: bench_mujoco.py gymnasium|envpool SYSTEM
 Random commands from resets, 8 steps each, as bench_mujoco.c has them; resets are not counted.
 Gymnasium steps one environment in each of two processes, the fastest way it has on two cores;
 EnvPool steps a batch on its own two threads. Both also compute observations and rewards.
@@ -16,12 +17,12 @@ import time
 
 import numpy as np
 
+from player import play
+
 SYSTEMS = {"ant": "Ant-v5", "half_cheetah": "HalfCheetah-v5", "hopper": "Hopper-v5",
            "humanoid": "Humanoid-v5", "swimmer": "Swimmer-v5", "walker2d": "Walker2d-v5"}
 THREADS = 2
 ROWS = 8
-SECONDS = .3
-REPEATS = 5
 
 
 def gymnasium_worker(name, pipe):
@@ -34,38 +35,38 @@ def gymnasium_worker(name, pipe):
     commands = rng.uniform(low, high, (64, ROWS, env.model.nu))
     env.reset(seed=0)
     pipe.send(0)
-    while pipe.recv():
-        n, begin, spent = 0, time.perf_counter(), 0.0
-        while time.perf_counter() - begin < SECONDS:
+    while (seconds := pipe.recv()) is not None:
+        n, cpu, wall = 0, 0.0, 0.0
+        while cpu < seconds:
             env.reset()
-            start = time.perf_counter()
+            begin, before = time.perf_counter(), time.process_time()
             for u in commands[n // ROWS % 64]:
                 env.step(u)
-            spent += time.perf_counter() - start
+            cpu += time.process_time() - before
+            wall += time.perf_counter() - begin
             n += ROWS
-        pipe.send(n / spent)
+        pipe.send((n, cpu, wall))
 
 
-def gymnasium_speed(name):
-    workers = []
+def gymnasium_turn(name):
+    """Turns of two processes at once."""
+    pipes = []
     for _ in range(THREADS):
         ours, theirs = multiprocessing.Pipe()
-        process = multiprocessing.Process(target=gymnasium_worker, args=(name, theirs))
-        process.start()
+        multiprocessing.Process(target=gymnasium_worker, args=(name, theirs), daemon=True).start()
         ours.recv()
-        workers.append((process, ours))
-    best = 0.0
-    for _ in range(REPEATS):
-        for _, pipe in workers:
-            pipe.send(True)
-        best = max(best, sum(pipe.recv() for _, pipe in workers))
-    for process, pipe in workers:
-        pipe.send(False)
-        process.join()
-    return best
+        pipes.append(ours)
+
+    def turn(seconds):
+        for pipe in pipes:
+            pipe.send(seconds / THREADS)
+        n, cpu, wall = zip(*(pipe.recv() for pipe in pipes))
+        # both ran at the same time, each with steps per second of its own
+        return sum(n), sum(cpu), sum(n) / sum(a / b for a, b in zip(n, wall))
+    return turn
 
 
-def envpool_speed(name):
+def envpool_turn(name):
     import envpool
 
     n_env = 8 * THREADS
@@ -74,26 +75,27 @@ def envpool_speed(name):
     rng = np.random.default_rng(0)
     space = env.action_space
     commands = rng.uniform(space.low, space.high, (64, n_env, *space.shape)).astype(space.dtype)
-    best = 0.0
-    for _ in range(REPEATS):
-        n, begin, spent = 0, time.perf_counter(), 0.0
-        while time.perf_counter() - begin < SECONDS:
+
+    def turn(seconds):
+        n, cpu, wall = 0, 0.0, 0.0
+        while cpu < seconds:
             env.reset()
-            start = time.perf_counter()
+            begin, before = time.perf_counter(), time.process_time()
             for k in range(ROWS):
                 env.step(commands[(n + k) % 64])
-            spent += time.perf_counter() - start
+            cpu += time.process_time() - before
+            wall += time.perf_counter() - begin
             n += ROWS
-        best = max(best, n * n_env / spent)
-    env.close()
-    return best
+        return n * n_env, cpu, wall
+    return turn
 
 
 def main():
-    speed = {"gymnasium": gymnasium_speed, "envpool": envpool_speed}[sys.argv[1]]
+    ways = {"gymnasium": gymnasium_turn, "envpool": envpool_turn}
+    if len(sys.argv) != 3 or sys.argv[1] not in ways or sys.argv[2] not in SYSTEMS:
+        sys.exit("usage: bench_mujoco.py gymnasium|envpool SYSTEM")
     os.chdir("/tmp")  # MuJoCo leaves its log in the current folder
-    for name in SYSTEMS:
-        print(f"mujoco_{name}_{sys.argv[1]}_2_threads,{speed(name):.6g},steps/s", flush=True)
+    play(ways[sys.argv[1]](sys.argv[2]))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@
 
 // Control steps per second of pf_plant_roll on probes, against a bare loop over the plant's step on
 // the same commands, starts and disturbances: once as a prediction (saved start, nothing random),
-// once as a physical response (reset, disturbance, sensor noise). `bench_plants [REPEATS]`.
+// once as a physical response (reset, disturbance, sensor noise). `bench_plants [REPEATS]`;
+// `bench_plants turns PLANT predicted|bare|physical|bare_windy`.
 
 enum { MOST_ROWS = 64, VARIANTS = 16 };
 
@@ -182,8 +183,47 @@ static void measure(const pf_plant_class *c, int repeats)
     pf_plant_destroy(r.plant);
 }
 
+typedef struct turn {
+    rig r;
+    bool roll, physical; // by pf_plant_roll; with what is random
+} turn;
+
+static double one_turn(void *self)
+{
+    enum { PROBES = 64 * VARIANTS };
+    turn *t = self;
+    if (t->roll) {
+        run_roll(&t->r, PROBES, t->physical);
+    } else {
+        run_bare(&t->r, PROBES, t->physical);
+    }
+    return (double)PROBES * t->r.rows;
+}
+
+// Turns of one way, after it is seen that both compute the same.
+static int take_turns(const char *plant, const char *way)
+{
+    static turn t;
+    for (int i = 0; i < pf_plant_count(); i++) {
+        if (strcmp(pf_plant_at(i)->info.name, plant) == 0) {
+            prepare(&t.r, pf_plant_at(i));
+            compare(&t.r);
+            t.physical = strcmp(way, "physical") == 0 || strcmp(way, "bare_windy") == 0;
+            t.roll = strcmp(way, "physical") == 0 || strcmp(way, "predicted") == 0;
+            int code = bench_turns(one_turn, &t);
+            pf_plant_destroy(t.r.plant);
+            return code;
+        }
+    }
+    fprintf(stderr, "bench_plants: no plant is called %s\n", plant);
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 4 && strcmp(argv[1], "turns") == 0) {
+        return take_turns(argv[2], argv[3]);
+    }
     int repeats = argc > 1 ? atoi(argv[1]) : 40;
     for (int i = 0; i < pf_plant_count(); i++) {
         measure(pf_plant_at(i), repeats);

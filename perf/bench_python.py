@@ -4,8 +4,9 @@
 """The Python package: the bridge against the same environment stepped directly by as many processes,
 and tell + ask in Python against the C calls.
 
-Needs the package and Gymnasium with Box2D. Example:
-    PYTHONPATH=build/python-package build/venv/bin/python perf/bench_python.py --build build/release
+Needs the package and Gymnasium with Box2D. Takes turns as perf/bench.py asks for them. Example:
+    PYTHONPATH=build/python-package build/venv/bin/python perf/bench_python.py bridge Pendulum-v1
+    ... perf/bench_python.py session: prints lines `name,value,unit`
 """
 
 import argparse
@@ -24,12 +25,13 @@ os.environ["PREFLIGHT_PYTHON"] = sys.executable
 import numpy as np  # noqa: E402
 
 import preflight  # noqa: E402
+from player import play  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ("BipedalWalker-v3", "CarRacing-v3", "Pendulum-v1")
 STEPS = 8
 PULSE = dict(zip(ENVIRONMENTS, ((.55, True), (.65, False), (.25, False))))  # amplitude, doublet
-SECONDS, REPEATS = 2.0, 5
+SECONDS = 1.5  # of a turn
 PAIRS, PAIR_REPEATS = 2000, 50
 
 
@@ -103,7 +105,7 @@ def direct_process(name, first, ready, go, result):
 
 
 def direct(name, workers, base):
-    """Trajectories per second of plain Gymnasium, by the clock and by processor time."""
+    """Trajectories of plain Gymnasium, and the time that they took."""
     context = multiprocessing.get_context("spawn")
     ready, go, result = context.Semaphore(0), context.Event(), context.Queue()
     processes = [context.Process(target=direct_process,
@@ -117,7 +119,7 @@ def direct(name, workers, base):
     total, spent = (sum(v) for v in zip(*(result.get() for _ in processes)))
     for process in processes:
         process.join()
-    return total / SECONDS, total / spent
+    return total, spent, SECONDS
 
 
 def worker_seconds():
@@ -161,7 +163,7 @@ class Bridge:
         for thread in threads:
             thread.join()
         spent = time.process_time() + worker_seconds() - begin
-        return sum(counts) / SECONDS, sum(counts) / spent
+        return sum(counts), spent, SECONDS
 
 
 def program_rate(build, name, workers):
@@ -171,20 +173,21 @@ def program_rate(build, name, workers):
     done = subprocess.run([str(build / "perf/bench_bridge"), f"gym:{name}",
                            *map(str, (*pulse, workers, SECONDS))],
                           capture_output=True, text=True, check=True)
-    return tuple(float(line.split(",")[1]) for line in done.stdout.splitlines())
+    clock, cpu = (float(line.split(",")[1]) for line in done.stdout.splitlines())
+    return clock * SECONDS, clock * SECONDS / cpu, SECONDS
 
 
-def compare_bridge(workers, build):
-    for name in ENVIRONMENTS:
-        bridge = Bridge(name, workers)
-        rounds = [(direct(name, workers, (2 * r + 1) * 10**8), program_rate(build, name, workers),
-                   bridge.rate((2 * r + 2) * 10**8)) for r in range(REPEATS)]
-        for k, (what, unit) in enumerate((("", "rolls/s"), ("_cpu", "rolls/cpu s"))):
-            for i, how in enumerate(("direct", "bridge", "bridge_from_python")):
-                show(f"gym_{name}_{how}{what}", float(np.median([r[i][k] for r in rounds])), unit)
-            for i, how in ((1, "ratio"), (2, "ratio_from_python")):
-                show(f"gym_{name}_{how}{what}",
-                     float(np.median([r[i][k] / r[0][k] for r in rounds])), "")
+def turns_of(who, name, workers, build):
+    """Every turn has starts of its own."""
+    bridge = Bridge(name, workers) if who == "bridge_from_python" else None
+    base = [0]
+
+    def turn(_):
+        base[0] += 10**8
+        if who == "direct":
+            return direct(name, workers, base[0])
+        return bridge.rate(base[0]) if bridge else program_rate(build, name, workers)
+    return turn
 
 
 def session_seconds(kit):
@@ -225,11 +228,15 @@ def compare_session(build):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("session", "direct", "bridge", "bridge_from_python"))
+    parser.add_argument("environment", nargs="?", choices=ENVIRONMENTS, default=ENVIRONMENTS[-1])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
-    compare_session(options.build)
-    compare_bridge(options.workers, options.build)
+    if options.what == "session":
+        compare_session(options.build)
+    else:
+        play(turns_of(options.what, options.environment, options.workers, options.build))
 
 
 if __name__ == "__main__":

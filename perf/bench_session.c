@@ -14,14 +14,6 @@
 
 enum { PAIRS = 2000, REPEATS = 50 };
 
-// Seconds of the processor, which others on the machine do not lengthen.
-static double cpu_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 // Seconds per pair; sessions that end are reset, which is not counted.
 static double one_run(pf_session *session, const pf_kit *k)
 {
@@ -30,7 +22,7 @@ static double one_run(pf_session *session, const pf_kit *k)
     while (pairs < PAIRS) {
         pf_session_reset(session);
         pf_ask ask = pf_session_ask(session);
-        double begin = cpu_now();
+        double begin = bench_cpu();
         while (ask.kind == PF_ASK_PROBE) {
             const double *response =
                 k->response + (size_t)k->probe_row[ask.probe] * (size_t)k->n_chan;
@@ -43,7 +35,7 @@ static double one_run(pf_session *session, const pf_kit *k)
             ask = pf_session_ask(session);
             pairs++;
         }
-        spent += cpu_now() - begin;
+        spent += bench_cpu() - begin;
     }
     return spent / pairs;
 }

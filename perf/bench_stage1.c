@@ -16,14 +16,13 @@
 // candidate, 8 rows x 45 channels, 5 bins, 17 gains; then on a kit like those of designed
 // libraries, with two group probes that target all candidates before the pulses. There the group
 // probes have the best value per charge, and a run in which a pulse was told counts as failed. The
-// predictor copies stored responses, so its physics is not in the figure. `bench_stage1 PULSES
-// GROUPS` also writes the problems with 16 candidates and what the session made of them, for
-// bench_stage1.py.
+// predictor copies stored responses, so its physics is not in the figure. `bench_stage1 turns
+// pulses|groups PROBLEM` takes turns with bench_stage1.py on the kit with 16 candidates: it writes
+// the problem and what the session made of it.
 
 enum {
-    ROWS = 8,
+    MOST_ROWS = 128,
     CHANNELS = 45,
-    WINDOW = ROWS * CHANNELS,
     BINS = 5,
     GAINS = 17,
     MEMBERS = 16,
@@ -32,6 +31,13 @@ enum {
     MOST = 64,    // candidates
     GROUPS = 2    // group probes, where there are any
 };
+
+static int rows = 8; // of a response, as everywhere but where their number is what is measured
+
+static size_t window(void)
+{
+    return (size_t)(rows * CHANNELS);
+}
 
 typedef struct problem {
     int m, groups; // candidates; group probes, which come before the pulses
@@ -63,7 +69,7 @@ typedef struct lists {
     pf_plan_probe probes[GROUPS + MOST];
     pf_plan_task tasks[MOST];
     int target[MOST];
-    double command[ROWS * (MOST + 1)]; // one for all: its values play no part here
+    double command[MOST_ROWS * (MOST + 1)]; // one for all: its values play no part here
     double grid[GAINS], prior[MOST + 1];
 } lists;
 
@@ -79,11 +85,11 @@ static void fill_lists(lists *l, int m, int groups)
         l->mechanisms[j] = (pf_mechanism){"x", -1, 1};
         l->prior[j] = .05 / m;
         l->probes[groups + j - 1] =
-            (pf_plan_probe){"x", ROWS, l->command, .08 + .001 * j, 1, target, NULL};
+            (pf_plan_probe){"x", rows, l->command, .08 + .001 * j, 1, target, NULL};
         l->tasks[j - 1] = (pf_plan_task){.name = "x",
                                          .n_uses = 1,
                                          .uses = target,
-                                         .rows = ROWS,
+                                         .rows = rows,
                                          .command = l->command,
                                          .policy = "",
                                          .policy_index = -1,
@@ -92,7 +98,7 @@ static void fill_lists(lists *l, int m, int groups)
     }
     // designed probes are as long as a pulse and charged like one
     for (int q = 0; q < groups; q++) {
-        l->probes[q] = (pf_plan_probe){"x", ROWS, l->command, .08, m, l->target, NULL};
+        l->probes[q] = (pf_plan_probe){"x", rows, l->command, .08, m, l->target, NULL};
     }
     for (int c = 0; c < CHANNELS; c++) {
         l->channels[c] = (pf_channel){"x", 0, 1};
@@ -210,21 +216,23 @@ static void fill_kit(problem *p, pf_rng *rng)
 static void fill_responses(problem *p, pf_rng *rng)
 {
     const pf_kit *k = &p->build.kit;
-    p->nominal = numbers((size_t)k->n_probes * WINDOW);
-    p->changed = numbers((size_t)k->n_targets * WINDOW);
-    p->response = numbers((size_t)k->n_probes * VARIANTS * WINDOW);
-    for (int i = 0; i < k->n_probes * WINDOW; i++) {
-        int q = i / WINDOW, x = i % WINDOW, target = k->probe_target[q];
+    p->nominal = numbers((size_t)k->n_probes * window());
+    p->changed = numbers((size_t)k->n_targets * window());
+    p->response = numbers((size_t)k->n_probes * VARIANTS * window());
+    for (size_t i = 0; i < (size_t)k->n_probes * window(); i++) {
+        size_t q = i / window(), x = i % window();
+        int target = k->probe_target[q];
         double scale = k->scale[x % CHANNELS], weak = 0;
         p->nominal[i] = pf_rng_normal(rng);
         for (; target < k->probe_target[q + 1]; target++) {
             weak = p->nominal[i] + .3 * scale * pf_rng_normal(rng);
-            p->changed[target * WINDOW + x] = weak;
+            p->changed[(size_t)target * window() + x] = weak;
         }
         // the fault is that of the probe's last target
         for (int v = 0; v < VARIANTS; v++) {
             double mean = v == VARIANTS - 1 ? weak : p->nominal[i];
-            p->response[(q * VARIANTS + v) * WINDOW + x] = mean + scale * pf_rng_normal(rng);
+            p->response[(q * VARIANTS + (size_t)v) * window() + x] =
+                mean + scale * pf_rng_normal(rng);
         }
     }
 }
@@ -237,7 +245,7 @@ static void start(problem *p, int m, int groups, bool field)
     memset(p, 0, sizeof *p);
     p->m = m;
     p->groups = groups;
-    p->window_bytes = sizeof(double) * WINDOW;
+    p->window_bytes = sizeof(double) * window();
     lay_out(p, field);
     fill_kit(p, &rng);
     fill_responses(p, &rng);
@@ -265,11 +273,11 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *from,
     (void)n_from;
     (void)error;
     const problem *p = self;
-    const double *from_here = p->nominal + (size_t)h->probe * WINDOW;
+    const double *from_here = p->nominal + (size_t)h->probe * window();
     if (h->mechanism > 0) {
         int target = p->build.kit.probe_target[h->probe];
         target += h->probe < p->groups ? h->mechanism - 1 : 0;
-        from_here = p->changed + (size_t)target * WINDOW;
+        from_here = p->changed + (size_t)target * window();
     }
     memcpy(out, from_here, p->window_bytes);
     return PF_OK;
@@ -289,8 +297,8 @@ static double run_round(problem *p)
             fputs("bench_stage1: a single pulse in a round of group probes\n", stderr);
             exit(1);
         }
-        const double *y = p->response + (size_t)(q * VARIANTS + t % VARIANTS) * WINDOW;
-        pf_tell tell = {.probe = q, .response = y, .rows = ROWS, .channels = CHANNELS};
+        const double *y = p->response + (size_t)(q * VARIANTS + t % VARIANTS) * window();
+        pf_tell tell = {.probe = q, .response = y, .rows = rows, .channels = CHANNELS};
         if (pf_session_tell(p->session, &tell, &predictor, NULL) != PF_OK) {
             fputs("bench_stage1: tell failed\n", stderr);
             exit(1);
@@ -338,7 +346,7 @@ static void write_problem(problem *p, const char *name)
     }
     const pf_kit *k = &p->build.kit;
     int m = p->m, probes = k->n_probes, targets = k->n_targets;
-    const double head[] = {m,     probes,   targets, ROWS,      CHANNELS, BINS,
+    const double head[] = {m,     probes,   targets, rows,      CHANNELS, BINS,
                            GAINS, VARIANTS, ROUND,   k->hazard, k->g_cal};
     write_numbers(file, 11, head);
     write_integers(file, probes + 1, k->probe_target);
@@ -354,9 +362,9 @@ static void write_problem(problem *p, const char *name)
     write_numbers(file, targets, k->centre_nominal);
     write_numbers(file, targets, k->centre_changed);
     write_numbers(file, targets, k->sigma);
-    write_numbers(file, probes * WINDOW, p->nominal);
-    write_numbers(file, targets * WINDOW, p->changed);
-    write_numbers(file, probes * VARIANTS * WINDOW, p->response);
+    write_numbers(file, probes * rows * CHANNELS, p->nominal);
+    write_numbers(file, targets * rows * CHANNELS, p->changed);
+    write_numbers(file, probes * VARIANTS * rows * CHANNELS, p->response);
     // what came out
     run_round(p);
     write_integers(file, ROUND + 1, p->probe);
@@ -369,38 +377,68 @@ static void write_problem(problem *p, const char *name)
     }
 }
 
-// Times one kit; writes its problem where name is given.
-static void time_kit(int m, int groups, bool field, const char *what, const char *name)
+static void time_kit(int m, int groups, bool field, const char *what)
 {
     static problem p;
     start(&p, m, groups, field);
     bench_print(what, 1e9 * measure(&p, .4), "ns");
-    if (m == 16) {
+    if (m == 16 && rows == 8) {
         char size[64];
         snprintf(size, sizeof size, "session_16_candidates_17_gains%s%s",
                  groups > 0 ? "_groups" : "", field ? "_field" : "");
         bench_print(size, (double)pf_session_size(&p.build.kit), "bytes");
     }
-    if (name) {
-        write_problem(&p, name);
-    }
     end(&p);
+}
+
+static double one_round(void *self)
+{
+    run_round(self);
+    return ROUND;
+}
+
+// Turns on the kit of pulses or on that of groups, whose problem is written for the rival.
+static int take_turns(const char *what, const char *name)
+{
+    static problem p;
+    start(&p, 16, strcmp(what, "groups") == 0 ? GROUPS : 0, false);
+    write_problem(&p, name);
+    int code = bench_turns(one_round, &p);
+    end(&p);
+    return code;
+}
+
+// An opportunity by the rows of a response.
+static int grow_rows(void)
+{
+    for (rows = 8; rows <= MOST_ROWS; rows *= 2) {
+        char what[64];
+        snprintf(what, sizeof what, "stage1_opportunity_%d_rows", rows);
+        time_kit(16, 0, false, what);
+    }
+    return 0;
 }
 
 int main(int argc, char **argv)
 {
     const int sizes[] = {4, 8, 16, 32, 64};
-    if (argc != 1 && argc != 3) {
-        fputs("usage: bench_stage1 [PULSES GROUPS]\n", stderr);
+    if (argc == 4 && strcmp(argv[1], "turns") == 0) {
+        return take_turns(argv[2], argv[3]);
+    }
+    if (argc == 2 && strcmp(argv[1], "rows") == 0) {
+        return grow_rows();
+    }
+    if (argc != 1) {
+        fputs("usage: bench_stage1 [rows | turns pulses|groups PROBLEM]\n", stderr);
         return 1;
     }
     for (int i = 0; i < 5; i++) {
         char what[64];
         snprintf(what, sizeof what, "stage1_opportunity_%d_candidates", sizes[i]);
-        time_kit(sizes[i], 0, false, what, sizes[i] == 16 && argc == 3 ? argv[1] : NULL);
+        time_kit(sizes[i], 0, false, what);
     }
-    time_kit(16, 0, true, "stage1_opportunity_16_candidates_field", NULL);
-    time_kit(16, GROUPS, false, "stage1_group_opportunity_16_targets", argc == 3 ? argv[2] : NULL);
-    time_kit(16, GROUPS, true, "stage1_group_opportunity_16_targets_field", NULL);
+    time_kit(16, 0, true, "stage1_opportunity_16_candidates_field");
+    time_kit(16, GROUPS, false, "stage1_group_opportunity_16_targets");
+    time_kit(16, GROUPS, true, "stage1_group_opportunity_16_targets_field");
     return 0;
 }

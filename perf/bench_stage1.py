@@ -3,18 +3,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """One stage-1 opportunity in NumPy: the yardstick for bench_stage1.c.
 
-Reads the problems that `bench_stage1 PULSES GROUPS` wrote, checks that the vectorised
-implementation, a slow loop and the C session choose the same probes and end with the same belief
-and severity, then prints the time per opportunity in the same way as the C program.
+Reads a problem that `bench_stage1 turns` wrote, checks that the vectorised implementation, a
+slow loop and the C session choose the same probes and end with the same belief and severity, then
+takes turns as perf/bench.py asks for them.
+
+Usage: bench_stage1.py terms|posteriors|groups PROBLEM
 """
 
 import math
 import sys
-import time
 
 import numpy as np
 
-ROUNDS_SECONDS = 1.5
+from player import play, timed
 
 
 class Problem:
@@ -283,20 +284,19 @@ def free_of(signatures, k):
 
 
 def run_round(problem, session, probes=None):
-    """Seconds per opportunity; probes (if a list) receives what was asked for."""
+    """Opportunities of a round; probes (if a list) receives what was asked for."""
     session.reset()
     changed = problem.changed_of
     q = session.ask()
     if probes is not None:
         probes.append(q)
-    begin = time.perf_counter()
     for t in range(problem.round):
         response = problem.response[q, t % problem.variants]
         session.tell(q, response, problem.nominal[q], changed[q])
         q = session.ask()
         if probes is not None:
             probes.append(q)
-    return (time.perf_counter() - begin) / problem.round
+    return problem.round
 
 
 def check(problem, session, name):
@@ -312,33 +312,16 @@ def check(problem, session, name):
             sys.exit(f"bench_stage1.py: {name} and C have different {what}")
 
 
-def measure(problem, session):
-    """The minimum over rounds, after a warm-up."""
-    begin, best = time.perf_counter(), math.inf
-    while time.perf_counter() - begin < 0.25 * ROUNDS_SECONDS:
-        run_round(problem, session)
-    begin = time.perf_counter()
-    while time.perf_counter() - begin < ROUNDS_SECONDS:
-        best = min(best, run_round(problem, session))
-    return best
-
-
 def main():
-    if len(sys.argv) != 3:
-        sys.exit("usage: bench_stage1.py PULSES GROUPS")
-    problem, grouped = Problem(sys.argv[1]), Problem(sys.argv[2])
+    ways = {"terms": Vectorised, "posteriors": lambda p: Vectorised(p, tensor=True), "groups": Groups}
+    if len(sys.argv) != 3 or sys.argv[1] not in ways:
+        sys.exit("usage: bench_stage1.py terms|posteriors|groups PROBLEM")
+    problem = Problem(sys.argv[2])
     np.seterr(divide="ignore")  # log of a severity that has become 0
-    terms, tensor = Vectorised(problem), Vectorised(problem, tensor=True)
-    groups = Groups(grouped)
+    session = ways[sys.argv[1]](problem)
     check(problem, Loop(problem), "the loop")
-    check(problem, terms, "NumPy")
-    check(problem, tensor, "NumPy with posteriors")
-    check(grouped, Loop(grouped), "the loop on group probes")
-    check(grouped, groups, "NumPy on group probes")
-    print(f"numpy_opportunity_16_candidates,{1e9 * measure(problem, terms):.6g},ns")
-    print(f"numpy_opportunity_16_candidates_posteriors,{1e9 * measure(problem, tensor):.6g},ns")
-    print(f"numpy_group_opportunity_16_targets,{1e9 * measure(grouped, groups):.6g},ns")
-    print(f"numpy_version,{np.__version__},")
+    check(problem, session, "NumPy")
+    play(timed(lambda: run_round(problem, session)))
 
 
 if __name__ == "__main__":

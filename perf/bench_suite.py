@@ -6,7 +6,8 @@
 Two methods, EG-MPT and Bayes-Risk: channels, alarm thresholds, stage 1, one recovery probe,
 certificate, returns; protocol sections 1 to 3, plants section 8. Runs the same with the program on
 one thread, prints processor time per (trial, method) of both with all calibration, and how far the
-results of the two are apart in standard errors of seed means.
+results of the two are apart in standard errors of seed means. With --turns NumPy alone takes turns as
+perf/bench.py asks for them.
 
 Example: perf/bench_suite.py build/release/preflight
 """
@@ -24,6 +25,8 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
 
 import numpy as np  # noqa: E402
+
+from player import play  # noqa: E402
 
 METHODS = ("bayes-risk", "eg-mpt")
 METRICS = ("detection", "compensation_error", "changed_task_return", "selective_return")
@@ -355,7 +358,6 @@ def run_seed(seed):
 
 def run_numpy(seeds):
     """Processor seconds, and {(metric, method, gain): one mean per seed}."""
-    run_seed(1000)  # warm up
     begin = time.process_time()
     results = [run_seed(seed) for seed in range(seeds)]
     seconds = time.process_time() - begin
@@ -414,14 +416,26 @@ def compare(ours, theirs, show):
     return worst
 
 
+def numpy_turn(seeds):
+    """All trials of so many seeds, calibration included, whatever it takes."""
+    begin = time.perf_counter()
+    seconds, _ = run_numpy(seeds)
+    return seeds * TRIALS * len(GAINS) * len(METHODS), seconds, time.perf_counter() - begin
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program", type=pathlib.Path)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--show", action="store_true", help="both results on standard error")
+    parser.add_argument("--turns", action="store_true")
     arguments = parser.parse_args()
     seeds, program = arguments.seeds, arguments.program.resolve()
     trials = seeds * TRIALS * len(GAINS)
+    if arguments.turns:
+        run_seed(1000)  # warm up
+        play(lambda _: numpy_turn(seeds))
+        return
     with tempfile.TemporaryDirectory() as folder:
         all_methods, database = run_program(program, seeds, folder, ())
         connection = sqlite3.connect(database)
@@ -429,6 +443,7 @@ def main():
         connection.close()
         two_methods, database = run_program(program, seeds, folder, METHODS)
         theirs = seed_means(database)
+    run_seed(1000)  # warm up
     numpy_seconds, ours = run_numpy(seeds)
     print(f"suite_numpy_2_methods,{1e3 * numpy_seconds / trials / len(METHODS):.6g},ms")
     print(f"suite_program_2_methods,{1e3 * two_methods / trials / len(METHODS):.6g},ms")

@@ -5,6 +5,7 @@
 #include "model/rollout.h"
 
 #include "host/parallel.h"
+#include "model/kernels/loops.h"
 #include "model/kernels/matmul.h"
 #include "model/train_impl.h"
 
@@ -271,6 +272,46 @@ static void make_problem(problem *p, shape s)
     }
 }
 
+typedef struct turn {
+    problem *p;
+    const kind *k;
+} turn;
+
+static double one_turn(void *self)
+{
+    const turn *t = self;
+    pf_error error = {PF_OK, ""};
+    must(pf__parallel(NULL, 2, t->k->items, t->k->work, t->p, "", &error), &error);
+    return t->k->amount;
+}
+
+// Turns of a figure: as it is chosen here, or as on a processor without AVX-512.
+static int take_turns(const char *wanted, bool narrow)
+{
+    static const struct {
+        const char *name;
+        shape shape;
+    } shapes[] = {{"113_105", {105, 8}}, {"35_27", {27, 8}}};
+    size_t n = sizeof kinds / sizeof kinds[0];
+    for (size_t i = 0; i < 2 * n; i++) {
+        const kind *k = &kinds[i % n];
+        char name[64];
+        snprintf(name, sizeof name, "%s%s%s", k->before, shapes[i / n].name, k->after);
+        if (strcmp(wanted, name) == 0) {
+            static problem p;
+            pf__loop_narrow(narrow);
+            if (!pf__matmul_engine(narrow ? PF_ENGINE_LIBRARY : k->engine)) {
+                fputs("bench_world: built without OpenBLAS\n", stderr);
+                return 1;
+            }
+            make_problem(&p, shapes[i / n].shape);
+            return bench_turns(one_turn, &(turn){&p, k});
+        }
+    }
+    fprintf(stderr, "bench_world: no figure %s\n", wanted);
+    return 1;
+}
+
 // Every figure of a shape, or the one that is wanted, once; false: there is none of that name.
 static bool measure(shape s, const char *shape_name, const char *wanted)
 {
@@ -295,9 +336,18 @@ static bool measure(shape s, const char *shape_name, const char *wanted)
 }
 
 // bench_world [FIGURE]: all figures, the best of a few turns each; or one turn of one of them.
+// bench_world turns FIGURE [avx2]; bench_world library: the name of what computes the products, and
+// whether it is for AVX-512.
 int main(int argc, char **argv)
 {
     const char *wanted = argc > 1 ? argv[1] : NULL;
+    if (wanted && strcmp(wanted, "library") == 0) {
+        printf("%s\n%s\n", pf__numeric_library(), pf__wide_available() ? "avx512" : "avx2");
+        return 0;
+    }
+    if (argc > 2 && strcmp(wanted, "turns") == 0) {
+        return take_turns(argv[2], argc > 3 && strcmp(argv[3], "avx2") == 0);
+    }
     if (!wanted) {
         fprintf(stderr, "numeric library: %s\n", pf__numeric_library());
     }

@@ -9,18 +9,16 @@ layers of 512. The same computation written in several ways; the fastest of them
   halves     two Python threads with half of the members stacked, one torch thread each
   +compiled  the same through torch.compile; +tuned with its autotuning
 
-Prints lines `name,value,unit`. Every way must reproduce the losses or states of the first one.
-With the path of bench_world as its argument it then takes turns with it, ours and the fastest way
-here in alternation, and ours and the first way, and prints the quartiles of the ratios of
-neighbouring turns too: a machine that others use changes its speed from one half minute to the
-next, for both alike.
+Every way must reproduce the losses or states of the first one. Takes turns as perf/bench.py asks for
+them, in the fastest of all ways (best), the fastest of those that need no compiler (eager), or the
+first (plain).
+
+Usage: bench_world.py train_113_105|train_35_27|roll_113_105|roll_35_27 best|eager|plain
 """
 
 import concurrent.futures
 import contextlib
 import os
-import statistics
-import subprocess
 import sys
 import time
 import warnings
@@ -29,12 +27,14 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
+from player import play, timed  # noqa: E402
+
 MEMBERS, WIDTH, BATCH, ROWS, COMMANDS = 12, 512, 1024, 50_000, 8
 HYPOTHESES, STEPS = 160, 12
 SHAPES = ((113, 105), (35, 27))
 WAYS = ("member", "stacked", "halves", "stacked+compiled", "halves+compiled", "stacked+tuned")
-REPEAT, SECONDS, TURNS = 4, 1.0, 12
-OURS = sys.argv[1] if len(sys.argv) > 1 else None
+CHOICE = {"best": WAYS, "eager": [w for w in WAYS if "+" not in w], "plain": WAYS[:1]}
+REPEAT, SECONDS = 3, 1.0  # of the processor, to see which way is the fastest
 POOL = concurrent.futures.ThreadPoolExecutor(2, initializer=torch.set_num_threads, initargs=(1,))
 
 
@@ -137,15 +137,6 @@ def roller(way, start, commands, gains, scales, parameters):
     return lambda: torch.cat(spread(way, jobs), 1)
 
 
-def timed(run):
-    """Seconds of one run, over a turn of them."""
-    n, begin = 0, time.perf_counter()
-    while time.perf_counter() - begin < SECONDS:
-        run()
-        n += 1
-    return (time.perf_counter() - begin) / n
-
-
 def prepare(way, make):
     """The work in this way, compiled and warm, and what it gave meanwhile."""
     torch.set_num_threads(1 if way.startswith("halves") else 2)
@@ -154,68 +145,59 @@ def prepare(way, make):
     return run, [run() for _ in range(3)]
 
 
-def our_turn(name):
-    done = subprocess.run([OURS, name], stdout=subprocess.PIPE, text=True, check=True)
-    return float(done.stdout.split(",")[1])
-
-
-def take_turns(name, against, run, amount):
-    """Ratios of our rate to theirs, each turn of theirs between two of ours."""
-    before, ratios = our_turn(name), []
-    for _ in range(TURNS):
-        theirs, after = amount / timed(run), our_turn(name)
-        ratios.append((before * after) ** .5 / theirs)
-        before = after
-    for part, value in zip(("low", "mid", "high"), statistics.quantiles(ratios)):
-        print(f"turns_{name}_{against}_{part},{value:.4g},x", flush=True)
-
-
-def contest(name, make, same, amount, unit):
-    """The rate of the fastest way that gives the right numbers."""
+def fastest(ways, make, same, amount):
+    """The work in the fastest way that gives the right numbers."""
+    if len(ways) == 1:
+        return prepare(ways[0], make)[0]
     rates, first = {}, None
-    for way in WAYS:
+    for way in ways:
         try:
             run, values = prepare(way, make)
             first = values if first is None else first
             if not all(same(a, b) for a, b in zip(values, first)):
                 raise ArithmeticError("other numbers than the first way")
-            rates[way] = amount / min(timed(run) for _ in range(REPEAT))
-            print(f"  {name} {way}: {rates[way]:.0f} {unit}", file=sys.stderr)
+            turn = timed(lambda run=run: (run(), amount)[1])
+            rates[way] = max(n / cpu for n, cpu, _ in (turn(SECONDS / 2) for _ in range(REPEAT)))
+            print(f"  {way}: {rates[way]:.0f} per second of the processor", file=sys.stderr)
         except Exception as error:  # no compiler for torch.compile, for instance
-            print(f"  {name} {way}: left out, {str(error).strip()[:100]}", file=sys.stderr)
-    print(f"torch_{name},{max(rates.values()):.6g},{unit}", flush=True)
-    if OURS:
-        for against, way in (("best", max(rates, key=rates.get)), ("plain", WAYS[0])):
-            take_turns(name, against, prepare(way, make)[0], amount)
+            print(f"  {way}: left out, {str(error).strip()[:100]}", file=sys.stderr)
+    return prepare(max(rates, key=rates.get), make)[0]
 
 
-def measure(n_in, n_out):
+def rival(figure, ways):
+    """The work of a figure, and how much one run of it does."""
+    what, n_in, n_out = figure.split("_")
+    n_in, n_out = int(n_in), int(n_out)
     generator = torch.Generator().manual_seed(2)
-    x = torch.randn(ROWS, n_in, generator=generator)
-    y = torch.randn(ROWS, n_out, generator=generator)
-    order = torch.randint(ROWS, (ROWS // BATCH, MEMBERS, BATCH), generator=generator)
     parameters = initial(n_in, n_out)
-    contest(f"train_{n_in}_{n_out}", lambda way: trainer(way, x, y, order, parameters),
-            lambda a, b: abs(a - b) < 1e-3 * abs(b), MEMBERS * BATCH, "samples/s")
+    if what == "train":
+        x = torch.randn(ROWS, n_in, generator=generator)
+        y = torch.randn(ROWS, n_out, generator=generator)
+        order = torch.randint(ROWS, (ROWS // BATCH, MEMBERS, BATCH), generator=generator)
+        amount = MEMBERS * BATCH
+        return fastest(ways, lambda way: trainer(way, x, y, order, parameters),
+                       lambda a, b: abs(a - b) < 1e-3 * abs(b), amount), amount
     start = torch.randn(1, n_out, generator=generator).repeat(HYPOTHESES, 1)
     commands = torch.rand(STEPS, 1, COMMANDS, generator=generator) * 2 - 1
     gains = torch.rand(HYPOTHESES, COMMANDS, generator=generator)
     scales = (torch.zeros(n_in), torch.ones(n_in),
               .001 * torch.randn(n_in, n_out, generator=generator),
               torch.zeros(n_out), torch.full((n_out,), .01))
-    contest(f"roll_{n_in}_{n_out}",
-            lambda way: roller(way, start, commands, gains, scales, parameters),
-            lambda a, b: torch.allclose(a, b, atol=1e-4), HYPOTHESES * MEMBERS * STEPS, "steps/s")
+    amount = HYPOTHESES * MEMBERS * STEPS
+    return fastest(ways, lambda way: roller(way, start, commands, gains, scales, parameters),
+                   lambda a, b: torch.allclose(a, b, atol=1e-4), amount), amount
 
 
 def main():
+    figures = [f"{what}_{i}_{o}" for what in ("train", "roll") for i, o in SHAPES]
+    if len(sys.argv) != 3 or sys.argv[1] not in figures or sys.argv[2] not in CHOICE:
+        sys.exit(f"usage: bench_world.py {'|'.join(figures)} best|eager|plain")
     warnings.filterwarnings("ignore")
     torch.set_flush_denormal(True)
     with contextlib.suppress(AttributeError):
         torch._dynamo.config.recompile_limit = 64
-    print(f"torch {torch.__version__}", file=sys.stderr)
-    for shape in SHAPES:
-        measure(*shape)
+    run, amount = rival(sys.argv[1], CHOICE[sys.argv[2]])
+    play(timed(lambda: (run(), amount)[1]))
     POOL.shutdown()
 
 

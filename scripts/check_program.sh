@@ -91,7 +91,7 @@ for seed in "$root"/tests/fuzz/corpus/kit/*; do
     "$program" kit show "$seed" >/dev/null
     ok $? "fuzzing starts from a kit that can be read: ${seed##*/} (else scripts/fuzz_seeds.sh)"
 done
-# the programs of `make perf`
+# the programs of `make bench`
 cd "$root" || exit 1
 scripts/build.sh release bench_programs
 ok $? "the speed programs are built"

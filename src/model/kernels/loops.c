@@ -6,6 +6,14 @@
 #include <stdint.h>
 #include <string.h>
 
+// Only pf__loop_narrow writes it.
+static bool narrowed = false;
+
+void pf__loop_narrow(bool narrow)
+{
+    narrowed = narrow;
+}
+
 // A loop is written once, as name_body, and compiled for each width; `give` is `return` for a loop
 // with a value.
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -26,7 +34,8 @@
     }                                                                                              \
     type name parameters                                                                           \
     {                                                                                              \
-        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) {             \
+        if (!narrowed && __builtin_cpu_supports("avx512f") &&                                      \
+            __builtin_cpu_supports("avx512dq")) {                                                  \
             give name##_512 arguments;                                                             \
         } else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {              \
             give name##_256 arguments;                                                             \
@@ -99,7 +108,7 @@ LOOP(void, NOTHING, pf__loop_silu_plain,
 
 void pf__loop_silu(int rows, int width, size_t pitch, const float *bias, float *x, float *slope)
 {
-    if (pf__loop_wide()) {
+    if (!narrowed && pf__loop_wide()) {
         pf__loop_silu_wide(rows, width, pitch, bias, x, slope);
     } else {
         pf__loop_silu_plain(rows, width, pitch, bias, x, slope);

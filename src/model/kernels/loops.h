@@ -10,6 +10,9 @@
 // the processor has; nothing is reordered, and fused only where it is written, so every width gives
 // the same bits.
 
+// For measurements, before any work starts: as on a processor without AVX-512.
+void pf__loop_narrow(bool narrow);
+
 // x = silu(x + bias) over rows x width, pitch from row to row, and the slope, of the same pitch,
 // where slope is not NULL.
 void pf__loop_silu(int rows, int width, size_t pitch, const float *bias, float *x, float *slope);
