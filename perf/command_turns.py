@@ -14,6 +14,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 from player import play
@@ -33,8 +34,8 @@ def peak_memory(pid):
 def spend(command):
     """Seconds by the clock, processor seconds and peak memory in MB of one command."""
     begin = time.perf_counter()
-    child = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL,
-                             stderr=subprocess.DEVNULL)
+    log = tempfile.TemporaryFile("w+")
+    child = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=log)
     done, memory = 0, 0.0
     while not done:
         memory = peak_memory(child.pid) or memory
@@ -42,9 +43,12 @@ def spend(command):
         done, status, usage = os.wait4(child.pid, os.WNOHANG)
     seconds = time.perf_counter() - begin
     child.returncode = os.waitstatus_to_exitcode(status)
+    log.seek(0)
+    said = (log.read().strip().splitlines() or ["it says nothing"])[-1]
+    log.close()
     if child.returncode != 0:
         words = " ".join(str(c) for c in command)
-        sys.exit(f"command_turns.py: {words} failed with status {child.returncode}")
+        sys.exit(f"command_turns.py: {words} failed with status {child.returncode}: {said}")
     return seconds, usage.ru_utime + usage.ru_stime, memory
 
 

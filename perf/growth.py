@@ -49,7 +49,7 @@ def rows(build, folder, options):
 
 
 def gains(build, folder, options):
-    for n in (9, 17, 33, 65, 129, 256):
+    for n in (9, 17, 33, 65, 129, 255):
         _, cpu, _ = command_turns.run(build / "preflight", folder, "--profile", "standard", *PLANT,
                                       "--only", "seed=0", "--set", f"grid={n}")
         yield n, cpu, "s"

@@ -108,7 +108,7 @@ def verdict(aim, row):
 
 # --- the table
 
-WIDTHS = (44, 28, 8, 24, 8, 6)
+WIDTHS = (46, 30, 7, 22, 6, 5)
 TITLES = ("what", "beside", "library", "ratio [quartiles]", "clock", "aim")
 
 
@@ -117,7 +117,7 @@ def short(value):
 
 
 def cells(*texts):
-    return "".join(f"{text:<{width}}" for text, width in zip(texts, WIDTHS))
+    return "".join(f"{text:<{width}} " for text, width in zip(texts, WIDTHS))
 
 
 def header():

@@ -97,4 +97,6 @@ scripts/build.sh release bench_programs
 ok $? "the speed programs are built"
 build/release/perf/bench_stage1 | grep -q '^stage1_opportunity_16_candidates,[0-9.]*,ns$'
 ok $? "one of them runs"
+printf '.01\n.01\n' | build/release/perf/bench_stage1 turns pulses "$work/problem" | grep -c '^turn,[0-9.e+]*,[0-9.]*,[0-9.]*$' | grep -qx 2
+ok $? "it takes turns"
 counts

@@ -39,7 +39,7 @@ if [ "$what" != system ] && ! cmp -s scripts/requirements.txt "$stamp" 2>/dev/nu
            --require-hashes -r scripts/requirements.txt >/dev/null 2>&1; then
         cp scripts/requirements.txt "$stamp"
     else
-        echo "deps: going on without the Python environment (no MuJoCo systems, no \`make perf\`, a part of \`make check\`)"
+        echo "deps: going on without the Python environment (no MuJoCo systems, no \`make bench\`, a part of \`make check\`)"
         rm -rf build/venv
     fi
 fi
