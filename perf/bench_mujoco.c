@@ -328,11 +328,11 @@ static int take_turns(const char *plant, const char *name)
 {
     rig *r = room(1, sizeof *r);
     worker *workers = room(THREADS, sizeof *workers);
-    way way = strcmp(name, "roll") == 0 ? ROLL : strcmp(name, "sensed") == 0 ? SENSED : BARE;
+    way how = strcmp(name, "roll") == 0 ? ROLL : strcmp(name, "sensed") == 0 ? SENSED : BARE;
     prepare(r, workers, plant);
     r->rounds = 1;
     compare(r, workers);
-    int code = bench_turns(one_turn, &(turn){r, workers, way});
+    int code = bench_turns(one_turn, &(turn){r, workers, how});
     clean(r, workers);
     return code;
 }

@@ -301,7 +301,7 @@ static double *table_row(const sums_table *t, int method, int at)
     return t->cell + ((size_t)method * (size_t)t->n_clusters + (size_t)at) * (size_t)t->width;
 }
 
-static pf_status find_clusters(sums_table *t, const trial_row *const *rows, size_t n,
+static pf_status find_clusters(sums_table *t, const trial_row *const *mine, size_t n,
                                pf_error *error)
 {
     t->clusters = pf__arena_take(&t->arena, n, sizeof *t->clusters);
@@ -309,7 +309,7 @@ static pf_status find_clusters(sums_table *t, const trial_row *const *rows, size
         return no_memory(error);
     }
     for (size_t i = 0; i < n; i++) {
-        t->clusters[i] = (cluster){rows[i]->seed, rows[i]->trial};
+        t->clusters[i] = (cluster){mine[i]->seed, mine[i]->trial};
     }
     qsort(t->clusters, n, sizeof *t->clusters, compare_clusters);
     for (size_t i = 0; i < n; i++) {
