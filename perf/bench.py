@@ -49,7 +49,7 @@ class Contest:
     unit: str = "steps"
     needs: str = ""       # a library, by which the rival's interpreter is found
     library: str = ""
-    turns: tuple = (7, 20)  # quick, else
+    turns: tuple = (5, 20)  # quick, else
     seconds: float = .2   # of a turn
     environment: dict = dataclasses.field(default_factory=dict)
 
@@ -271,10 +271,11 @@ def worlds(build, folder, quick):
         for shape in shapes:
             for what, unit in (("roll", "steps"), ("train", "samples")):
                 figure = f"{what}_{shape}"
+                turns = (4 if what == "train" else 5, 12)
                 for way in ("eager",) if quick else ("plain", "best"):
                     yield Contest(figure, f"torch_{way}", [program, "turns", figure, *own],
                                   [THEIRS, PERF / "bench_world.py", figure, way], unit, "torch",
-                                  library, (5, 12), .5, limits)
+                                  library, turns, .5, limits)
 
 
 def own_models(build, folder, quick):

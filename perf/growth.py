@@ -83,10 +83,11 @@ def write_recordings(path, n):
 
 def recordings(build, folder, options):
     for n in (40, 160, 640, 2560):
-        log = pathlib.Path(folder) / "log.csv"
+        log, kit = pathlib.Path(folder) / "log.csv", pathlib.Path(folder) / "rig.kit"
         size = write_recordings(log, n)
-        _, cpu, _ = command_turns.spend([build / "preflight", "calibrate", "--recordings", log, "-o",
-                                         pathlib.Path(folder) / "rig.kit", "--force"])
+        _, cpu, _ = command_turns.spend([build / "preflight", "calibrate", "--recordings", log,
+                                         "-o", kit])
+        kit.unlink()
         yield size, cpu, "s"
 
 
