@@ -274,20 +274,21 @@ typedef struct cluster {
     int seed, trial;
 } cluster;
 
+// Columns that are added up side by side, in registers.
+enum { LANES = 8, MOST_WIDTH = 2 * PF_METRIC_COUNT + LANES };
+
 // Sums and counts of every (method, cluster), of the metrics that any row has; equal columns of
-// counts are kept once.
+// counts are kept once. LANES columns of a method's clusters lie together: resampling walks over
+// them in any order, and they fit a near cache.
 typedef struct sums_table {
-    int n_methods, n_clusters, width, n_patterns;
+    int n_methods, n_clusters, n_patterns;
     cluster *clusters;
-    double *cell; // methods x clusters x width: sums, then counts by pattern, then 0 up to LANES
-    int n_columns;
+    int n_columns, n_slabs;       // of sums; slabs of a method
+    double *slab;                 // methods x slabs x clusters x LANES; free it
     int column[PF_METRIC_COUNT];  // of a metric's sums; -1: no row has it
     int pattern[PF_METRIC_COUNT]; // column of a metric's counts
     pf_arena arena;
 } sums_table;
-
-// Columns that are added up side by side, in registers.
-enum { LANES = 8, MOST_WIDTH = 2 * PF_METRIC_COUNT + LANES };
 
 static int compare_clusters(const void *a, const void *b)
 {
@@ -296,9 +297,16 @@ static int compare_clusters(const void *a, const void *b)
                               : (x->trial > y->trial) - (x->trial < y->trial);
 }
 
-static double *table_row(const sums_table *t, int method, int at)
+// The first of LANES columns of a method's cluster.
+static double *slab_at(const sums_table *t, int method, int slab, int at)
 {
-    return t->cell + ((size_t)method * (size_t)t->n_clusters + (size_t)at) * (size_t)t->width;
+    size_t row = (size_t)method * (size_t)t->n_slabs + (size_t)slab;
+    return t->slab + (row * (size_t)t->n_clusters + (size_t)at) * LANES;
+}
+
+static double table_value(const sums_table *t, int method, int at, int column)
+{
+    return slab_at(t, method, column / LANES, at)[column % LANES];
 }
 
 static pf_status find_clusters(sums_table *t, const trial_row *const *mine, size_t n,
@@ -320,26 +328,26 @@ static pf_status find_clusters(sums_table *t, const trial_row *const *mine, size
     return PF_OK;
 }
 
-static bool same_counts(const sums_table *t, int a, int b)
+// Sums and counts before equal counts are merged: methods x clusters x (sums, counts).
+static bool same_counts(const sums_table *t, const double *cell, int a, int b)
 {
-    for (int m = 0; m < t->n_methods; m++) {
-        for (int c = 0; c < t->n_clusters; c++) {
-            const double *count = table_row(t, m, c) + t->n_columns;
-            if (count[a] != count[b]) {
-                return false;
-            }
+    size_t n = (size_t)t->n_columns, cells = (size_t)t->n_methods * (size_t)t->n_clusters;
+    for (size_t i = 0; i < cells; i++) {
+        const double *count = cell + i * 2 * n + n;
+        if (count[a] != count[b]) {
+            return false;
         }
     }
     return true;
 }
 
 // Most metrics are defined on the same trials: their counts need not be summed again.
-static void merge_patterns(sums_table *t)
+static pf_status merge_patterns(sums_table *t, const double *cell, pf_error *error)
 {
     int representative[PF_METRIC_COUNT], of[PF_METRIC_COUNT], n = t->n_columns;
     for (int i = 0; i < n; i++) {
         int p = 0;
-        while (p < t->n_patterns && !same_counts(t, i, representative[p])) {
+        while (p < t->n_patterns && !same_counts(t, cell, i, representative[p])) {
             p++;
         }
         if (p == t->n_patterns) {
@@ -350,19 +358,21 @@ static void merge_patterns(sums_table *t)
     for (int k = 0; k < PF_METRIC_COUNT; k++) {
         t->pattern[k] = t->column[k] < 0 ? -1 : of[t->column[k]];
     }
-    // pack in place, front to back
-    int packed = (n + t->n_patterns + LANES - 1) / LANES * LANES;
+    t->n_slabs = (n + t->n_patterns + LANES - 1) / LANES;
     size_t cells = (size_t)t->n_methods * (size_t)t->n_clusters;
-    for (size_t i = 0; i < cells; i++) {
-        double row[MOST_WIDTH] = {0};
-        const double *from = t->cell + i * (size_t)t->width;
-        memcpy(row, from, (size_t)n * sizeof *row);
-        for (int p = 0; p < t->n_patterns; p++) {
-            row[n + p] = from[n + representative[p]];
-        }
-        memcpy(t->cell + i * (size_t)packed, row, (size_t)packed * sizeof *row);
+    t->slab = calloc(cells * (size_t)t->n_slabs + 1, LANES * sizeof *t->slab);
+    if (!t->slab) {
+        return no_memory(error);
     }
-    t->width = packed;
+    for (size_t i = 0; i < cells; i++) {
+        int method = (int)(i / (size_t)t->n_clusters), at = (int)(i % (size_t)t->n_clusters);
+        const double *row = cell + i * 2 * (size_t)n;
+        for (int k = 0; k < n + t->n_patterns; k++) {
+            slab_at(t, method, k / LANES, at)[k % LANES] =
+                k < n ? row[k] : row[n + representative[k - n]];
+        }
+    }
+    return PF_OK;
 }
 
 // The metrics that any of these rows has become columns.
@@ -380,16 +390,15 @@ static void find_columns(sums_table *t, const rows *all, const trial_row *const 
     for (int k = 0; k < PF_METRIC_COUNT; k++) {
         t->column[k] = any[k] ? t->n_columns++ : -1;
     }
-    // even when no two columns of counts are alike
-    t->width = (2 * t->n_columns + LANES - 1) / LANES * LANES;
 }
 
-static void add_row(const sums_table *t, const rows *all, const trial_row *row)
+static void add_row(const sums_table *t, const rows *all, const trial_row *row, double *cells)
 {
     cluster key = {row->seed, row->trial};
     const cluster *at =
         bsearch(&key, t->clusters, (size_t)t->n_clusters, sizeof *t->clusters, compare_clusters);
-    double *cell = table_row(t, row->method, (int)(at - t->clusters));
+    size_t place = (size_t)row->method * (size_t)t->n_clusters + (size_t)(at - t->clusters);
+    double *cell = cells + place * 2 * (size_t)t->n_columns;
     const row_layout *l = &all->layout[row->layout];
     for (int k = 0; k < l->n; k++) {
         int column = t->column[l->metric[k]];
@@ -407,16 +416,23 @@ static pf_status table_init(sums_table *t, const rows *all, const trial_row *con
         return status;
     }
     find_columns(t, all, mine, n);
-    size_t cells = (size_t)n_methods * (size_t)t->n_clusters * (size_t)t->width;
-    t->cell = pf__arena_take(&t->arena, cells, sizeof *t->cell);
-    if (!t->cell) {
+    size_t cells = (size_t)n_methods * (size_t)t->n_clusters;
+    double *cell = calloc(cells * (size_t)t->n_columns + 1, 2 * sizeof *cell);
+    if (!cell) {
         return no_memory(error);
     }
     for (size_t i = 0; i < n; i++) {
-        add_row(t, all, mine[i]);
+        add_row(t, all, mine[i], cell);
     }
-    merge_patterns(t);
-    return PF_OK;
+    status = merge_patterns(t, cell, error);
+    free(cell);
+    return status;
+}
+
+static void table_free(sums_table *t)
+{
+    free(t->slab);
+    pf__arena_free(&t->arena);
 }
 
 // --- statistics
@@ -495,10 +511,12 @@ static void seed_means(sample *s, const sums_table *t)
             int first = 0, last = 0;
             seed_range(t, seed, &first, &last);
             memset(sums, 0, sizeof sums);
-            for (int c = first; c < last; c++) {
-                const double *row = table_row(t, m, c);
-                for (int k = 0; k < t->width; k++) {
-                    sums[k] += row[k];
+            for (int slab = 0; slab < t->n_slabs; slab++) {
+                const double *row = slab_at(t, m, slab, first);
+                for (int c = first; c < last; c++, row += LANES) {
+                    for (int k = 0; k < LANES; k++) {
+                        sums[slab * LANES + k] += row[k];
+                    }
                 }
             }
             for (int i = 0; i < PF_STATISTIC_COUNT; i++) {
@@ -514,20 +532,20 @@ static void seed_means(sample *s, const sums_table *t)
     }
 }
 
-// Sums over drawn clusters, in the order of the draws; a few columns at a time.
-static void sum_drawn(const sums_table *t, const double *base, int n, const uint32_t *draws,
+// Sums over drawn clusters, counted from the first, in the order of the draws.
+static void sum_drawn(const sums_table *t, int method, int first, int n, const uint32_t *draws,
                       double sums[MOST_WIDTH])
 {
-    const size_t width = (size_t)t->width;
-    for (size_t first = 0; first < width; first += LANES) {
+    for (int slab = 0; slab < t->n_slabs; slab++) {
+        const double *base = slab_at(t, method, slab, first);
         double sum[LANES] = {0};
         for (int d = 0; d < n; d++) {
-            const double *row = base + draws[d] * width + first;
+            const double *row = base + (size_t)draws[d] * LANES;
             for (int k = 0; k < LANES; k++) {
                 sum[k] += row[k];
             }
         }
-        memcpy(sums + first, sum, sizeof sum);
+        memcpy(sums + slab * LANES, sum, sizeof sum);
     }
 }
 
@@ -569,7 +587,7 @@ static pf_status resample(sample *s, const sums_table *t, pf_key key, pf_error *
             }
             for (int m = 0; m < s->n_methods; m++) {
                 double sums[MOST_WIDTH];
-                sum_drawn(t, table_row(t, m, first), last - first, draws, sums);
+                sum_drawn(t, m, first, last - first, draws, sums);
                 resample_seed(s, t, m, r, sums, seen);
             }
         }
@@ -590,7 +608,7 @@ static void mark_paired(sample *s, const sums_table *t, int reference)
             int k = t->pattern[i < PF_METRIC_COUNT ? i : shares[i - PF_METRIC_COUNT].den];
             bool same = true;
             for (int c = 0; c < t->n_clusters && same && k >= 0; c++) {
-                same = table_row(t, m, c)[k] == table_row(t, reference, c)[k];
+                same = table_value(t, m, c, k) == table_value(t, reference, c, k);
             }
             s->paired[statistic_at(m, i)] = same;
         }
@@ -664,7 +682,7 @@ static pf_status sample_init(sample *s, const rows *all, const trial_row *const 
     } else {
         pf__arena_free(&s->arena);
     }
-    pf__arena_free(&t.arena);
+    table_free(&t);
     return status;
 }
 
