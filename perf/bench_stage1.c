@@ -290,7 +290,7 @@ static double run_round(problem *p)
     pf_predictor predictor = {p, predict, NULL};
     pf_session_reset(p->session);
     p->probe[0] = pf_session_ask(p->session).probe;
-    double begin = bench_now();
+    double begin = bench_cpu();
     for (int t = 0; t < ROUND; t++) {
         int q = p->probe[t];
         if (p->groups > 0 && q >= p->groups) {
@@ -305,7 +305,7 @@ static double run_round(problem *p)
         }
         p->probe[t + 1] = pf_session_ask(p->session).probe;
     }
-    return (bench_now() - begin) / ROUND;
+    return (bench_cpu() - begin) / ROUND;
 }
 
 // The minimum over about `seconds` of rounds, after a warm-up of a quarter of that.
