@@ -360,10 +360,12 @@ static pf_status merge_patterns(sums_table *t, const double *cell, pf_error *err
     }
     t->n_slabs = (n + t->n_patterns + LANES - 1) / LANES;
     size_t cells = (size_t)t->n_methods * (size_t)t->n_clusters;
-    t->slab = calloc(cells * (size_t)t->n_slabs + 1, LANES * sizeof *t->slab);
+    size_t bytes = (cells * (size_t)t->n_slabs + 1) * LANES * sizeof *t->slab;
+    t->slab = pf__pages_take(bytes); // a row of a slab is a line of the cache
     if (!t->slab) {
         return no_memory(error);
     }
+    memset(t->slab, 0, bytes);
     for (size_t i = 0; i < cells; i++) {
         int method = (int)(i / (size_t)t->n_clusters), at = (int)(i % (size_t)t->n_clusters);
         const double *row = cell + i * 2 * (size_t)n;
@@ -532,21 +534,22 @@ static void seed_means(sample *s, const sums_table *t)
     }
 }
 
-// Sums over drawn clusters, counted from the first, in the order of the draws.
-static void sum_drawn(const sums_table *t, int method, int first, int n, const uint32_t *draws,
-                      double sums[MOST_WIDTH])
+// Sums of one slab over drawn clusters, in the order of the draws. By itself, so that the compiler
+// keeps the sums in registers.
+#if defined(__GNUC__)
+__attribute__((noinline))
+#endif
+static void
+sum_slab(const double *base, int n, const uint32_t *draws, double out[LANES])
 {
-    for (int slab = 0; slab < t->n_slabs; slab++) {
-        const double *base = slab_at(t, method, slab, first);
-        double sum[LANES] = {0};
-        for (int d = 0; d < n; d++) {
-            const double *row = base + (size_t)draws[d] * LANES;
-            for (int k = 0; k < LANES; k++) {
-                sum[k] += row[k];
-            }
+    double sum[LANES] = {0};
+    for (int d = 0; d < n; d++) {
+        const double *row = base + (size_t)draws[d] * LANES;
+        for (int k = 0; k < LANES; k++) {
+            sum[k] += row[k];
         }
-        memcpy(sums + slab * LANES, sum, sizeof sum);
     }
+    memcpy(out, sum, sizeof sum);
 }
 
 // Adds one seed's statistics on drawn clusters, as resample `r`; seen counts the seeds in which
@@ -587,7 +590,9 @@ static pf_status resample(sample *s, const sums_table *t, pf_key key, pf_error *
             }
             for (int m = 0; m < s->n_methods; m++) {
                 double sums[MOST_WIDTH];
-                sum_drawn(t, m, first, last - first, draws, sums);
+                for (int slab = 0; slab < t->n_slabs; slab++) {
+                    sum_slab(slab_at(t, m, slab, first), last - first, draws, sums + slab * LANES);
+                }
                 resample_seed(s, t, m, r, sums, seen);
             }
         }
