@@ -136,7 +136,7 @@ installed=$work/prefix/bin/preflight models=$work/prefix/share/preflight/gymnasi
 apart() { # apart COMMAND...: in a folder of its own, without the settings of the caller
     (cd "$work" && env -u PREFLIGHT_MODELS -u LD_LIBRARY_PATH "$@")
 }
-if "$installed" list plants | grep '^hopper ' | grep -qv 'needs MuJoCo'; then
+if "$installed" list plants | grep '^hopper ' | grep -qv 'not here'; then
     printf 'u0,u1,u2\n.1,0,.2\n0,.3,0\n0,0,0\n' >"$work/u.csv"
     apart "$PWD/build/release/preflight" rollout hopper --commands u.csv >"$work/built.csv"
     apart "$installed" rollout hopper --commands u.csv >"$work/installed.csv" &&

@@ -20,6 +20,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
 
+from preflight._program import carried
 from preflight._show import import_pandas
 from preflight.progress import Progress, Report, finish, reporter
 
@@ -32,8 +33,10 @@ NUMBERS = ("mean", "sd", "lo", "hi", "n", "paper_mean", "paper_sd")
 
 
 def program(named: Optional[Path] = None) -> str:
-    """The program `preflight`: the one named, PREFLIGHT_PROGRAM, or what the path has."""
-    found = named or os.environ.get("PREFLIGHT_PROGRAM") or shutil.which("preflight")
+    """The program `preflight`: the one named, PREFLIGHT_PROGRAM, what the path has, or the one
+    that this package carries."""
+    found = (named or os.environ.get("PREFLIGHT_PROGRAM") or shutil.which("preflight")
+             or carried())
     if not found:
         raise FileNotFoundError("the program preflight is not on the path: `make install` it, or "
                                 "name it in PREFLIGHT_PROGRAM")

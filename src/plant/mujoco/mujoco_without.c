@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mujoco.h"
 
-// What stands in where the program was built without MuJoCo.
+// What stands in where the program was built without MuJoCo, as packages are.
+#define ADVICE                                                                                     \
+    "built without MuJoCo (packages have none); get the source, run `make deps` and `make`"
 
 const char *pf__mujoco_version(void)
 {
@@ -11,8 +13,7 @@ const char *pf__mujoco_version(void)
 
 pf_status pf__mujoco_present(const pf_mujoco_system *system, pf_error *error)
 {
-    return pf_fail(error, PF_ERR_UNSUPPORTED,
-                   "%s: built without MuJoCo; run `make deps` and build again", system->name);
+    return pf_fail(error, PF_ERR_UNSUPPORTED, "%s: " ADVICE, system->name);
 }
 
 pf_status pf__mujoco_create(pf_plant **plant, const pf_mujoco_system *system, pf_error *error)
@@ -24,6 +25,5 @@ pf_status pf__mujoco_create(pf_plant **plant, const pf_mujoco_system *system, pf
 pf_status pf__mujoco_create_file(pf_plant **plant, const char *reference, pf_error *error)
 {
     *plant = NULL;
-    return pf_fail(error, PF_ERR_UNSUPPORTED,
-                   "mujoco:%s: built without MuJoCo; run `make deps` and build again", reference);
+    return pf_fail(error, PF_ERR_UNSUPPORTED, "mujoco:%s: " ADVICE, reference);
 }
