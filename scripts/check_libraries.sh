@@ -32,6 +32,9 @@ cat "$work/lab" "$work/core" | grep -v '^pf_[a-z0-9]' >"$work/strange"
 ok $? "every exported symbol starts with pf_: $(tr '\n' ' ' <"$work/strange")"
 echo "exported: $(wc -l <"$work/core") functions of the core, $(wc -l <"$work/lab") with the lab"
 
+scripts/symbols.sh "$build" >"$work/symbols" && diff debian/symbols "$work/symbols" >"$work/differ"
+ok $? "debian/symbols is not (<) what the libraries export (>); run scripts/symbols.sh --write $build: $(grep '^[<>]' "$work/differ" | tr '\n' ' ')"
+
 minor=$(sed -nE 's/#define PF_VERSION "([0-9]+\.[0-9]+)\..*"/\1/p' include/preflight/base.h)
 for library in libpreflight libpreflight_lab; do
     readelf -d "$build/lib/$library.so" | grep -q "soname: \[$library.so.$minor\]"

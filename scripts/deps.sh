@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-FileCopyrightText: The preflight authors
 # SPDX-License-Identifier: Apache-2.0
-# deps.sh [system|python]: installs what the full build and the tests use, where that is possible:
-# Debian packages (system), and a pinned Python environment in build/venv (python). Quick and silent
+# deps.sh [system|python|release]: installs what the full build and the tests use, where that is possible:
+# Debian packages (system), and a pinned Python environment in build/venv (python); or what `make deb` and its
+# test use beside that (release). Quick and silent
 # when all is present; one line and on without it when the machine is offline, not Debian or not ours.
 set -u
 cd "$(dirname "$0")/.."
@@ -10,6 +11,7 @@ what=${1:-all}
 
 packages=(gcc libc6-dev make cmake pkg-config clang clang-format libclang-rt-14-dev libyaml-dev
           libjansson-dev libsqlite3-dev libopenblas-dev gnuplot-nox locales openssh-client python3 python3-venv)
+if [ "$what" = release ]; then packages+=(dpkg-dev debhelper fakeroot lintian debootstrap); fi
 missing=()
 [ "$what" = python ] || for p in "${packages[@]}"; do
     dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
@@ -31,7 +33,7 @@ fi
 
 # The Python environment is rebuilt when the list of versions changes.
 stamp=build/venv/.requirements
-if [ "$what" != system ] && ! cmp -s scripts/requirements.txt "$stamp" 2>/dev/null; then
+if [ "$what" != system ] && [ "$what" != release ] && ! cmp -s scripts/requirements.txt "$stamp" 2>/dev/null; then
     rm -rf build/venv
     mkdir -p build
     if python3 -m venv build/venv >/dev/null 2>&1 &&
