@@ -4,7 +4,7 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 
-.PHONY: all demo check check-all bench bench-quick growth fuzz torture install format deps domains clean
+.PHONY: all demo check check-all bench bench-quick growth fuzz torture install wheel deb format deps domains clean
 
 all: build/release/preflight
 
@@ -45,6 +45,15 @@ bench-quick:
 growth: deps
 	@scripts/build.sh release bench_programs preflight_cli
 	@python3 perf/growth.py build/release
+
+# What others install, in build/dist: an sdist and a wheel; Debian packages.
+wheel:
+	@scripts/deps.sh system
+	@scripts/wheel.sh
+
+deb:
+	@scripts/deps.sh release
+	@scripts/deb.sh
 
 # Longer than what a target gets in `make check`: make fuzz SECONDS_EACH=600
 fuzz: deps

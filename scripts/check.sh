@@ -116,6 +116,8 @@ if [ "${1:-}" = all ]; then
     step "paper scale" paper_scale
     step "pages in a browser" after scripts/check_browser.sh
     step "on a board" scripts/check_board.sh
+    step "wheel and sdist" after scripts/check_release.sh wheel
+    step "Debian packages" after scripts/check_release.sh deb
     step "notebook" after scripts/check_notebook.sh
     step "machines of other people" after scripts/check_machines.sh
 else

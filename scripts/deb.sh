@@ -9,14 +9,14 @@ cd "$(dirname "$0")/.."
 fail() { echo "make deb: $1" >&2; exit 1; }
 work=$PWD/build/deb dist=$PWD/build/dist
 for tool in dpkg-buildpackage dh lintian; do
-    command -v $tool >/dev/null || fail "$tool is missing; run scripts/deps.sh release as root on Debian"
+    command -v $tool >/dev/null || fail "$tool is missing; run \`scripts/deps.sh release\` as root on Debian"
 done
 version=$(sed -nE 's/#define PF_VERSION "([0-9.]+)"/\1/p' include/preflight/base.h)
 so=${version%.*} # of the SONAME: a minor version of 0.x may break
 source=$work/preflight-$version
 
 symbols() { # symbols LIBRARY PACKAGE PATTERN: its symbols file, of the rows whose library fits
-    echo "$1.so.$so $2$so #MINVER#"
+    printf '%s.so.%s %s%s #MINVER#\n* Build-Depends-Package: libpreflight-dev\n' "$1" "$so" "$2" "$so"
     awk -v which="$3" '!/^#/ && $2 ~ which { print " " $1 "@Base " $3 }' debian/symbols
 }
 
@@ -39,7 +39,7 @@ preflight ($version) unstable; urgency=medium
 
  -- $(sed -n 's/^Maintainer: //p' debian/control)  $(date -u -R -d "@$(sed -n 2p COMMIT)")
 C
-    DEB_BUILD_OPTIONS="parallel=${JOBS:-$(nproc)} ${DEB_BUILD_OPTIONS:-}" dpkg-buildpackage -us -uc \
+    DEB_BUILD_OPTIONS="noautodbgsym parallel=${JOBS:-$(nproc)} ${DEB_BUILD_OPTIONS:-}" dpkg-buildpackage -us -uc \
         >"$work/log" 2>&1 || { tail -n 30 "$work/log"; fail "not built; build/deb/log has all"; }
 )
 lintian --allow-root --fail-on error,warning "$work"/preflight_*.changes >"$work/lintian" 2>&1 ||
