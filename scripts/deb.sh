@@ -45,6 +45,6 @@ C
 lintian --allow-root --fail-on error,warning "$work"/preflight_*.changes >"$work/lintian" 2>&1 ||
     { cat "$work/lintian"; fail "lintian finds errors or warnings"; }
 mkdir -p "$dist"
-rm -f "$dist"/*.deb "$dist"/preflight_*.{dsc,changes,buildinfo} "$dist"/preflight_*.tar.*
+rm -f "$dist"/*.deb "$dist"/preflight_[0-9]*
 find "$work" -maxdepth 1 -type f -name '*preflight*_*' -exec cp {} "$dist" \;
 (cd "$dist" && ls -l ./*.deb | awk '{ sub(/^\.\//, "", $9); printf "build/dist/%s: %.2f MB\n", $9, $5 / 1e6 }')
