@@ -38,6 +38,7 @@ wheel() {
     check "the wheel is used" use "$work/wheel"
     ! grep -rlF -e "$PWD" -e /tmp/ --include='*.so' --include=preflight "$work"/wheel/venv/lib/*/site-packages/preflight
     ok $? "no folder of this machine in the library and the program of the wheel"
+    check "the wheel takes libraries from fixed folders" scripts/check_elf.sh --paths "$work"/wheel/venv/lib/*/site-packages/preflight
     check "the sdist builds in an empty environment" empty_environment "$work/sdist/venv" "$sdist"
     check "what the sdist gives is used" use "$work/sdist"
 }
@@ -76,6 +77,7 @@ deb() {
     build release preflight_cli
     root=$PWD/build/root
     check "make deb, with no error or warning of lintian" scripts/deb.sh
+    check "programs and libraries are hardened" scripts/check_elf.sh "build/deb/preflight-$version/debian/tmp"
     check "a fresh Debian" fresh_root "$root"
     mkdir "$root/packages" && cp -r "$dist"/*.deb debian/tests "$root/packages"
     ok $? "packages are in build/dist"
