@@ -25,6 +25,13 @@ for preset in dev asan tsan clang fuzz; do # what there is, when nobody writes i
 done
 version=$(sed -nE 's/#define PF_VERSION "([0-9.]+)"/\1/p' include/preflight/base.h)
 
+# what the program says it was built from: a copy knows, a folder of another project's checkout does not
+commit_of() { cmake -DSOURCE="$1" -DOUTPUT="$work/commit.h" -P cmake/commit.cmake && cat "$work/commit.h"; }
+scripts/source.sh "$work/copy" && [ "$(commit_of "$work/copy")" = "$(commit_of "$PWD")" ]
+ok $? "a copy of the sources knows its commit"
+commit_of "$PWD/examples" | grep -q 'no commit is known'
+ok $? "a checkout that is not ours gives no commit"
+
 cat >"$work/main.c" <<'C'
 #include <preflight/preflight.h>
 #include <stdio.h>
