@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # source.sh FOLDER: a copy of the sources as they are now, without what git ignores, in a new FOLDER, for `make
 # wheel` and `make deb`. Its file COMMIT says of which commit it is, which the program built there prints, and
-# when that was: the times in packages come from there, so the same commit gives the same packages.
+# when that was, which is the time that packages give their files.
 set -eu
 cd "$(dirname "$0")/.."
 to=${1:?usage: scripts/source.sh FOLDER}
