@@ -6,6 +6,7 @@
 
 #include "host/arena.h"
 #include "host/child.h"
+#include "host/farm.h"
 #include "host/file.h"
 #include "host/gnuplot.h"
 #include "host/parallel.h"
@@ -486,6 +487,111 @@ static void test_arena(void)
     pf__arena_free(&arena);
 }
 
+// --- a farm: jobs in two rounds, the second of which waits for the first
+
+enum { FARM_JOBS = 40, FARM_FIRST = 10 };
+
+typedef struct farm_test {
+    int handed, first_back, back, times[FARM_JOBS];
+    bool early;  // a job of the second round was handed out before the first was back
+    int fails;   // the job that fails; -1: none
+    int refuses; // the result that the foreman refuses; -1: none
+    volatile int stop;
+} farm_test;
+
+static pf_status farm_next(void *self, int worker, pf_turn *turn, pf_text *job, pf_error *error)
+{
+    (void)worker;
+    (void)error;
+    farm_test *t = self;
+    if (t->handed == FARM_JOBS) {
+        *turn = t->back == FARM_JOBS ? PF_TURN_END : PF_TURN_LATER;
+    } else if (t->handed == FARM_FIRST && t->first_back < FARM_FIRST) {
+        *turn = PF_TURN_LATER;
+    } else {
+        t->early = t->early || (t->handed >= FARM_FIRST && t->first_back < FARM_FIRST);
+        *turn = t->handed % 2 ? PF_TURN_SHORT : PF_TURN_LONG;
+        pf__text_add_n(job, (const char *)&t->handed, sizeof t->handed);
+        t->handed++;
+    }
+    return PF_OK;
+}
+
+static pf_status farm_hear(void *self, int worker, const pf_text *said, pf_text *reply,
+                           pf_error *error)
+{
+    (void)worker;
+    farm_test *t = self;
+    int job = 0;
+    memcpy(&job, said->data, sizeof job);
+    if (reply) { // the double of it
+        int twice = 2 * job;
+        pf__text_add_n(reply, (const char *)&twice, sizeof twice);
+        return PF_OK;
+    }
+    t->times[job]++;
+    t->back++;
+    t->first_back += job < FARM_FIRST;
+    return job == t->refuses ? pf_fail(error, PF_ERR_FILE, "no room for %d", job) : PF_OK;
+}
+
+static pf_status farm_work(void *self, int worker, pf_link *link, const pf_text *job,
+                           pf_error *error)
+{
+    (void)worker;
+    farm_test *t = self;
+    pf_text reply = {0};
+    int number = 0, twice = 0;
+    memcpy(&number, job->data, sizeof number);
+    pf_status status = pf__link_ask(link, job, &reply, error);
+    if (status == PF_OK) {
+        memcpy(&twice, reply.data, sizeof twice);
+    }
+    pf__text_free(&reply);
+    if (status == PF_OK && (number == t->fails || twice != 2 * number)) {
+        return pf_fail(error, PF_ERR_PLANT, "job %d", number);
+    }
+    return status ? status : pf__link_tell(link, job, error);
+}
+
+static pf_status farm_run(farm_test *t, int threads, pf_error *error)
+{
+    pf_effort effort = {.stop = &t->stop};
+    pf_farm farm = {.effort = &effort,
+                    .threads = threads,
+                    .foreman = {.self = t, .next = farm_next, .hear = farm_hear},
+                    .work = farm_work,
+                    .self = t};
+    return pf__farm_run(&farm, error);
+}
+
+static void test_farm(void)
+{
+    pf_error error = {PF_OK, ""};
+    PF_CASE("farm: every job once, those that wait for others after them");
+    for (int threads = 1; threads <= 4; threads++) {
+        farm_test t = {.fails = -1, .refuses = -1};
+        bool once = farm_run(&t, threads, &error) == PF_OK && t.back == FARM_JOBS && !t.early;
+        for (int i = 0; i < FARM_JOBS; i++) {
+            once = once && t.times[i] == 1;
+        }
+        CHECK(once);
+    }
+    PF_CASE("farm: a job or a result that fails ends the work, with its reason");
+    farm_test failing = {.fails = 5, .refuses = -1};
+    CHECK(farm_run(&failing, 3, &error) == PF_ERR_PLANT);
+    CHECK_STR(error.text, "job 5");
+    CHECK(failing.handed <= FARM_FIRST);
+    farm_test refusing = {.fails = -1, .refuses = 12};
+    CHECK(farm_run(&refusing, 2, &error) == PF_ERR_FILE);
+    CHECK_STR(error.text, "no room for 12");
+    CHECK(refusing.handed < FARM_JOBS);
+    PF_CASE("farm: a stop hands out nothing more");
+    farm_test ended = {.fails = -1, .refuses = -1, .stop = 1};
+    CHECK(farm_run(&ended, 2, &error) == PF_ERR_INTERRUPTED);
+    CHECK(ended.handed == 0);
+}
+
 void test_host(void)
 {
     char folder[200];
@@ -503,5 +609,6 @@ void test_host(void)
     test_gnuplot(folder);
     signal(SIGALRM, SIG_DFL);
     test_parallel();
+    test_farm();
     test_arena();
 }

@@ -37,4 +37,9 @@ pf_status pf__model_mean(const pf_model *model, const pf_model_request *request,
 // "plain" without either.
 const char *pf__numeric_library(void);
 
+// Where this process computes: the kind of processor and the numeric library. Equal names give
+// equal bits.
+enum { PF_MACHINE_NAME = 256 };
+void pf__machine_name(char name[PF_MACHINE_NAME]);
+
 #endif

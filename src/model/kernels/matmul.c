@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
 #include "matmul.h"
+#include "host/parallel.h"
 #include "model/rollout.h"
 
 #include <math.h>
@@ -157,4 +158,11 @@ const char *pf__numeric_library(void)
 {
     pf_engine by = engine();
     return by == PF_ENGINE_WIDE ? "avx512 2" : by == PF_ENGINE_LIBRARY ? library_name() : "plain";
+}
+
+void pf__machine_name(char name[PF_MACHINE_NAME])
+{
+    char processor[128];
+    pf__processor_name(processor, sizeof processor);
+    snprintf(name, PF_MACHINE_NAME, "%s, %s", processor, pf__numeric_library());
 }
