@@ -98,7 +98,7 @@ static bool finish_one(pf_store *store, const pf_unit *u, pf_error *error)
     for (int m = 0; m < METHODS; m++) {
         fill(&results[m], u, e, s, m);
     }
-    return pf__store_finish(store, u, METHODS, methods, results, error) == PF_OK;
+    return pf__store_finish(store, u, "here", METHODS, methods, results, error) == PF_OK;
 }
 
 static bool finish(pf_store *store, pf_error *error)
@@ -106,7 +106,7 @@ static bool finish(pf_store *store, pf_error *error)
     pf_unit units[PF_STORE_CLAIM];
     int n = 1;
     while (n > 0) {
-        if (pf__store_claim(store, hash, NULL, NULL, units, &n, error) != PF_OK) {
+        if (pf__store_claim(store, hash, NULL, NULL, NULL, units, &n, error) != PF_OK) {
             return false;
         }
         for (int i = 0; i < n; i++) {

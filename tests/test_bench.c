@@ -265,7 +265,8 @@ static void check_full_disk(bench_run *b)
         long long pages = ask("full.db", NULL, "PRAGMA page_count");
         pages += 1 + (all - pages) * step / 12;
         CHECK(pf__store_limit(store, (int)pages, &error) == PF_OK);
-        CHECK(pf__experiment_run(&b->experiment, store, &effort, &report, &error) == PF_ERR_FILE);
+        CHECK(pf__experiment_run(&b->experiment, &(pf_run_place){.store = store, .effort = &effort},
+                                 &report, &error) == PF_ERR_FILE);
         CHECK_CONTAINS(error.text, "full");
         CHECK_CONTAINS(error.text, "full.db");
         pf__store_close(store);
@@ -294,7 +295,9 @@ static int run_readonly(bench_run *b, const char *path, char *text, size_t n)
         }
         pf_status status = pf__store_open(&store, path, PF_STORE_WRITE, &error);
         if (status == PF_OK) {
-            status = pf__experiment_run(&b->experiment, store, &effort, &report, &error);
+            status = pf__experiment_run(&b->experiment,
+                                        &(pf_run_place){.store = store, .effort = &effort}, &report,
+                                        &error);
         }
         pf__store_close(store);
         ssize_t written = write(ends[1], error.text, strlen(error.text));

@@ -269,7 +269,7 @@ static void check_claims(void)
                            "UPDATE unit SET state = 1, owner = '4194000-1' WHERE trial = 3;"
                            "UPDATE unit SET state = 1, owner = NULL WHERE trial = 2") == 0);
     CHECK(pf__store_open(&store, in_folder("claims.db", path), PF_STORE_WRITE, &error) == PF_OK);
-    CHECK(pf__store_claim(store, hash, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
+    CHECK(pf__store_claim(store, hash, NULL, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
     CHECK(bench("status", "claims.db", "", 0, "0 of 4 done, 0 failed, 1 running"));
     CHECK(pf__store_unclaim(store, &unit[0], &error) == PF_OK);
     // a claim that is gone can be neither finished nor failed
@@ -278,6 +278,51 @@ static void check_claims(void)
     pf__store_close(store);
     CHECK(bench("status", "claims.db", "", 0, "0 of 4 done, 0 failed, 0 running"));
     CHECK(bench("run", "claims.db", "", 0, "4 of 4 trials, 0 failed (4 now"));
+}
+
+// One process writes for many ranks: what comes at once is written at once.
+static void check_gather(void)
+{
+    static const char *const methods[] = {"random"};
+    static const char done[] = "SELECT count(*) || '' FROM unit WHERE state = 2";
+    const pf_trial_result results[1] = {{.value = {0}}};
+    char path[256], hash[128], text[128];
+    pf_store *store = NULL;
+    pf_unit unit[3][PF_STORE_CLAIM];
+    pf_error error = {PF_OK, ""};
+    int64_t after = 0;
+    int n = 0;
+    PF_CASE("gathered changes appear together; one that is refused takes no other with it");
+    CHECK(bench("run", "gather.db", "", 0, "4 of 4 trials"));
+    sql_text("gather.db", "SELECT hash FROM experiment", hash);
+    CHECK(sql("gather.db", "DELETE FROM result; UPDATE unit SET state = 0") == 0);
+    CHECK(pf__store_open(&store, in_folder("gather.db", path), PF_STORE_WRITE, &error) == PF_OK);
+    CHECK(pf__store_gather(store, true, &error) == PF_OK);
+    for (int i = 0; i < 3; i++) {
+        CHECK(pf__store_claim(store, hash, NULL, NULL, &after, unit[i], &n, &error) == PF_OK);
+        CHECK(n == 1 && after == unit[i]->id);
+    }
+    CHECK(pf__store_finish(store, unit[0], "here", 1, methods, results, &error) == PF_OK);
+    CHECK(pf__store_finish(store, unit[0], "here", 1, methods, results, &error) == PF_ERR_INTERNAL);
+    CHECK(pf__store_finish(store, unit[1], "there", 1, methods, results, &error) == PF_OK);
+    CHECK(pf__store_flush(store, &error) == PF_OK);
+    sql_text("gather.db", done, text);
+    CHECK_STR(text, "2");
+    sql_text("gather.db",
+             "SELECT group_concat(name) FROM unit JOIN machine m ON m.id = machine WHERE state = 2",
+             text);
+    CHECK_STR(text, "here,there");
+    PF_CASE("what this process has claimed is given back at once");
+    CHECK(pf__store_unclaim_all(store, hash, &error) == PF_OK);
+    CHECK(pf__store_gather(store, false, &error) == PF_OK);
+    sql_text("gather.db", "SELECT count(*) || '' FROM unit WHERE state = 0 AND owner IS NULL",
+             text);
+    CHECK_STR(text, "2");
+    PF_CASE("who looks behind the last one finds those before it afterwards");
+    after = unit[2]->id + 1;
+    CHECK(pf__store_claim(store, hash, NULL, NULL, &after, unit[0], &n, &error) == PF_OK);
+    CHECK(n == 1 && unit[0]->id == unit[2]->id);
+    pf__store_close(store);
 }
 
 // Opens a database of the folder to read as a user that is not root, who may write anything; its
@@ -371,19 +416,19 @@ static void check_binding(void)
     CHECK(pf__store_open(&two, path, PF_STORE_WRITE, &error) == PF_OK);
     CHECK(pf__store_bind(one, hash, plant, a, bound, &error) == PF_OK);
     CHECK_STR(bound, a);
-    CHECK(pf__store_claim(one, hash, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
+    CHECK(pf__store_claim(one, hash, NULL, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
     CHECK(pf__store_bind(two, hash, plant, b, bound, &error) == PF_OK);
     CHECK_STR(bound, a);
     CHECK(pf__store_fail(one, &unit[0], "no good", &error) == PF_OK);
     CHECK(pf__store_bind(two, hash, plant, b, bound, &error) == PF_OK);
     CHECK_STR(bound, b);
     // the first is late: it had not claimed anything when the second came
-    CHECK(pf__store_claim(one, hash, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
-    CHECK(pf__store_finish(one, &unit[0], 1, methods, results, &error) == PF_ERR_MISMATCH);
+    CHECK(pf__store_claim(one, hash, NULL, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
+    CHECK(pf__store_finish(one, &unit[0], "here", 1, methods, results, &error) == PF_ERR_MISMATCH);
     CHECK_CONTAINS(error.text, "with another model");
     CHECK(pf__store_unclaim(one, &unit[0], &error) == PF_OK);
-    CHECK(pf__store_claim(two, hash, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
-    CHECK(pf__store_finish(two, &unit[0], 1, methods, results, &error) == PF_OK);
+    CHECK(pf__store_claim(two, hash, NULL, NULL, NULL, unit, &n, &error) == PF_OK && n == 1);
+    CHECK(pf__store_finish(two, &unit[0], "here", 1, methods, results, &error) == PF_OK);
     CHECK(pf__store_bind(one, hash, "another", a, bound, &error) == PF_OK);
     CHECK_STR(bound, a);
     CHECK(pf__store_bind(one, hash, plant, a, bound, &error) == PF_OK);
@@ -468,6 +513,7 @@ void test_store(void)
     check_configs();
     check_incomplete();
     check_claims();
+    check_gather();
     check_reading();
     check_binding();
     check_shards();

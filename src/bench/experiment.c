@@ -958,7 +958,6 @@ pf_status pf__experiment_runnable(const pf_experiment *e, pf_error *error)
 
 // --- learned models
 
-enum { PATH_BYTES = 4096 };
 static const double checkpoint_s = 5;
 
 static pf_status another_model(const char *environment, const char *bound, const char *sha,
@@ -1044,7 +1043,7 @@ static void on_epoch(void *self, const pf_epoch *epoch)
 static pf_status train_model(pf_plant *plant, const pf_train_settings *s, const char *path,
                              const pf_effort *effort, pf_error *error)
 {
-    char data_path[PATH_BYTES + 8];
+    char data_path[PF_MODEL_PATH + 8];
     const pf_plant_info *info = pf_plant_get_info(plant);
     pf_transitions *data = NULL;
     watcher w = {.effort = effort, .settings = s};
@@ -1115,29 +1114,28 @@ static pf_status check_source(const pf_experiment *e, int i, pf_plant *source, p
     return status;
 }
 
-// The file of a model: a plant's name without what a path would read.
-static pf_status model_path(const pf_experiment *e, int i, const char *folder, char *path,
-                            pf_error *error)
+pf_status pf__experiment_model_path(const pf_experiment *e, int i, const char *folder, char *path,
+                                    pf_error *error)
 {
     char file[128];
     snprintf(file, sizeof file, "%s", pf__suite_learned_on(e->suite, i));
     for (char *slash = file; (slash = strchr(slash, '/'));) {
         *slash = '_';
     }
-    int n = snprintf(path, PATH_BYTES, "%s/%s-%s%s.model", folder, file, e->profile->name,
+    int n = snprintf(path, PF_MODEL_PATH, "%s/%s-%s%s.model", folder, file, e->profile->name,
                      e->suite->settings.verdict == PF_VERDICT_FIELD ? "-use" : "");
-    return n < PATH_BYTES ? PF_OK
-                          : pf_fail(error, PF_ERR_ARGUMENT, "the folder's name is too long");
+    return n < PF_MODEL_PATH ? PF_OK
+                             : pf_fail(error, PF_ERR_ARGUMENT, "the folder's name is too long");
 }
 
-static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool train,
-                           const pf_effort *effort, pf_error *error)
+pf_status pf__experiment_learn_one(pf_experiment *e, int i, const char *folder, bool train,
+                                   const pf_effort *effort, pf_error *error)
 {
-    char path[PATH_BYTES];
+    char path[PF_MODEL_PATH];
     pf_train_settings s;
     pf_plant *plant = NULL;
     pf_status status = pf_train_profile(&s, e->profile->name, error);
-    status = status ? status : model_path(e, i, folder, path, error);
+    status = status ? status : pf__experiment_model_path(e, i, folder, path, error);
     if (status != PF_OK || (!train && access(path, F_OK) != 0)) {
         return status;
     }
@@ -1160,8 +1158,7 @@ static pf_status learn_one(pf_experiment *e, int i, const char *folder, bool tra
     return status;
 }
 
-pf_status pf__experiment_learn(pf_experiment *e, const char *folder, bool train,
-                               const pf_effort *effort, pf_error *error)
+pf_status pf__experiment_models(pf_experiment *e, const char *folder, bool train, pf_error *error)
 {
     if (!pf__experiment_learned(e)) {
         return PF_OK;
@@ -1171,11 +1168,38 @@ pf_status pf__experiment_learn(pf_experiment *e, const char *folder, bool train,
                        strerror(errno));
     }
     e->models = take(e, e->suite->environments.n, sizeof *e->models);
-    pf_status status = e->models ? PF_OK : no_memory(error);
+    return e->models ? PF_OK : no_memory(error);
+}
+
+bool pf__experiment_learns(const pf_experiment *e, int i)
+{
+    return e->models && !pf__experiment_missing(e, i) && wants_any(e, i);
+}
+
+pf_status pf__experiment_learn(pf_experiment *e, const char *folder, bool train,
+                               const pf_effort *effort, pf_error *error)
+{
+    pf_status status = pf__experiment_models(e, folder, train, error);
     for (int i = 0; i < e->suite->environments.n && status == PF_OK; i++) {
-        if (!pf__experiment_missing(e, i) && wants_any(e, i)) {
-            status = learn_one(e, i, folder, train, effort, error);
+        if (pf__experiment_learns(e, i)) {
+            status = pf__experiment_learn_one(e, i, folder, train, effort, error);
         }
     }
+    return status;
+}
+
+pf_status pf__experiment_meet(const pf_experiment *e, pf_ranks *ranks, pf_error *error)
+{
+    char machine[PF_MACHINE_NAME];
+    pf_text text = {0};
+    pf__machine_name(machine);
+    pf__text_addf(&text, "%s %d/%d", e->hash, e->shard, e->shards);
+    for (int i = 0; e->wanted && i < e->suite->environments.n + e->seeds + e->n_cells; i++) {
+        pf__text_add(&text, e->wanted[i] ? "1" : "0");
+    }
+    pf_status status =
+        text.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
+                    : pf__ranks_meet(ranks, &(pf_meeting){e->suite->id, text.data, machine}, error);
+    pf__text_free(&text);
     return status;
 }

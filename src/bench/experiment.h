@@ -4,6 +4,7 @@
 #define PF_EXPERIMENT_H
 
 #include "preflight/base.h"
+#include "host/ranks.h"
 #include "preflight/model.h"
 #include "kits.h"
 #include "store.h"
@@ -114,6 +115,18 @@ pf_status pf__experiment_bound(const pf_experiment *experiment, struct pf_store 
 pf_status pf__experiment_learn(pf_experiment *experiment, const char *folder, bool train,
                                const pf_effort *effort, pf_error *error);
 
+// The same in steps: room for the models, and with `train` their folder; whether the model of an
+// environment is needed; that model.
+pf_status pf__experiment_models(pf_experiment *experiment, const char *folder, bool train,
+                                pf_error *error);
+bool pf__experiment_learns(const pf_experiment *experiment, int environment);
+pf_status pf__experiment_learn_one(pf_experiment *experiment, int environment, const char *folder,
+                                   bool train, const pf_effort *effort, pf_error *error);
+// The file of a model: a plant's name without what a path would read.
+enum { PF_MODEL_PATH = 4096 };
+pf_status pf__experiment_model_path(const pf_experiment *experiment, int environment,
+                                    const char *folder, char *path, pf_error *error);
+
 // Runs an experiment into a store. Any number of threads and processes may work on one store, may
 // be killed at any moment, and leave the same rows.
 
@@ -123,10 +136,23 @@ typedef struct pf_run_report {
     long rolls;             // trajectories simulated for the trials
 } pf_run_report;
 
+// What runs it: threads of this process, or the ranks of an MPI job. Of these rank 0 has the store,
+// the others compute.
+typedef struct pf_run_place {
+    pf_store *store;         // NULL: of a rank that computes
+    pf_ranks *ranks;         // Nullable
+    const char *models;      // with ranks: the folder that models are learned into
+    const pf_effort *effort; // Nullable
+} pf_run_place;
+
+// Begins a run with all ranks of a job, which must have the same experiment.
+pf_status pf__experiment_meet(const pf_experiment *experiment, pf_ranks *ranks, pf_error *error);
+
 // All units that are selected. A failing trial is noted and the run goes on; a failing store ends
-// it. With effort->stop the trials in progress are finished, then PF_ERR_INTERRUPTED.
-pf_status pf__experiment_run(const pf_experiment *experiment, pf_store *store,
-                             const pf_effort *effort, pf_run_report *report, pf_error *error);
+// it. With effort->stop the trials in progress are finished, then PF_ERR_INTERRUPTED. With ranks
+// the models that are missing are learned too.
+pf_status pf__experiment_run(pf_experiment *experiment, const pf_run_place *place,
+                             pf_run_report *report, pf_error *error);
 
 typedef struct pf_verify_report {
     size_t available, checked;

@@ -5,7 +5,6 @@
 
 #include "host/parallel.h"
 #include "host/text.h"
-#include "model/rollout.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -111,16 +110,64 @@ pf_status pf__sql_done(sql_walk *w)
 pf_status pf__sql_begin(pf_store *s, pf_error *error)
 {
     pthread_mutex_lock(&s->lock);
-    return run_sql(s, "BEGIN IMMEDIATE", error);
+    if (!s->gathers) {
+        return run_sql(s, "BEGIN IMMEDIATE", error);
+    }
+    if (!s->open) {
+        pf_status status = run_sql(s, "BEGIN IMMEDIATE", error);
+        if (status != PF_OK) {
+            return status;
+        }
+        s->open = true;
+        s->since = pf__seconds();
+    }
+    return run_sql(s, "SAVEPOINT one", error);
 }
 
-pf_status pf__sql_end(pf_store *s, pf_status status, pf_error *error)
+// Ends the transaction at hand.
+static pf_status commit(pf_store *s, pf_status status, pf_error *error)
 {
     status = status ? status : run_sql(s, "COMMIT", error);
     if (status != PF_OK) {
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     }
+    s->open = false;
+    return status;
+}
+
+// What failed is taken back alone, as long as the whole is still there.
+static pf_status end_part(pf_store *s, pf_status status, pf_error *error)
+{
+    const double longest = .05; // that other processes wait for us
+    if (status != PF_OK && s->open && !sqlite3_get_autocommit(s->db)) {
+        sqlite3_exec(s->db, "ROLLBACK TO one", NULL, NULL, NULL);
+        sqlite3_exec(s->db, "RELEASE one", NULL, NULL, NULL);
+    } else if (status == PF_OK) {
+        status = run_sql(s, "RELEASE one", error);
+    }
+    s->open = s->open && !sqlite3_get_autocommit(s->db);
+    return status == PF_OK && pf__seconds() - s->since > longest ? commit(s, PF_OK, error) : status;
+}
+
+pf_status pf__sql_end(pf_store *s, pf_status status, pf_error *error)
+{
+    status = s->gathers ? end_part(s, status, error) : commit(s, status, error);
     pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+pf_status pf__store_flush(pf_store *s, pf_error *error)
+{
+    pthread_mutex_lock(&s->lock);
+    pf_status status = s->open ? commit(s, PF_OK, error) : PF_OK;
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+pf_status pf__store_gather(pf_store *s, bool gathers, pf_error *error)
+{
+    pf_status status = pf__store_flush(s, error);
+    s->gathers = gathers;
     return status;
 }
 
@@ -494,6 +541,8 @@ pf_status pf__store_open(pf_store **store, const char *path, pf_store_mode mode,
 void pf__store_close(pf_store *s)
 {
     if (s) {
+        sqlite3_finalize(s->add_result);
+        pf__store_flush(s, NULL);
         sqlite3_close(s->db);
         pthread_mutex_destroy(&s->lock);
         free(s->tie);
@@ -777,31 +826,45 @@ static bool same_trial(const pf_unit *a, const pf_unit *b)
            strcmp(a->environment, b->environment) == 0;
 }
 
+// Wanted units behind one, all of a trial.
+static pf_status find_units(pf_store *s, const char *hash,
+                            bool (*wanted)(const void *self, pf_unit *unit), const void *self,
+                            int64_t after, pf_unit units[PF_STORE_CLAIM], int *n, pf_error *error)
+{
+    const sql_value values[] = {{hash, 0}, {NULL, after}};
+    sql_walk w =
+        pf__sql_ask(s,
+                    "SELECT id, environment, setting, seed, trial FROM unit WHERE hash = ? AND"
+                    " state = 0 AND id > ? ORDER BY id",
+                    2, values, error);
+    while (*n < PF_STORE_CLAIM && pf__sql_next(&w)) {
+        read_unit(&w, &units[*n]);
+        if (*n > 0 && !same_trial(&units[0], &units[*n])) {
+            break;
+        }
+        *n += !wanted || wanted(self, &units[*n]);
+    }
+    return pf__sql_done(&w);
+}
+
 pf_status pf__store_claim(pf_store *s, const char *hash,
                           bool (*wanted)(const void *self, pf_unit *unit), const void *self,
-                          pf_unit units[PF_STORE_CLAIM], int *n, pf_error *error)
+                          int64_t *after, pf_unit units[PF_STORE_CLAIM], int *n, pf_error *error)
 {
+    int64_t from = after ? *after : 0;
     *n = 0;
     pf_status status = pf__sql_begin(s, error);
-    if (status == PF_OK) {
-        sql_walk w =
-            pf__sql_ask(s,
-                        "SELECT id, environment, setting, seed, trial FROM unit WHERE hash = ? AND"
-                        " state = 0 ORDER BY id",
-                        1, &(sql_value){hash, 0}, error);
-        while (*n < PF_STORE_CLAIM && pf__sql_next(&w)) {
-            read_unit(&w, &units[*n]);
-            if (*n > 0 && !same_trial(&units[0], &units[*n])) {
-                break;
-            }
-            *n += !wanted || wanted(self, &units[*n]);
-        }
-        status = pf__sql_done(&w);
+    status = status ? status : find_units(s, hash, wanted, self, from, units, n, error);
+    if (status == PF_OK && *n == 0 && from > 0) {
+        status = find_units(s, hash, wanted, self, 0, units, n, error);
     }
     for (int i = 0; i < *n && status == PF_OK; i++) {
         const sql_value values[] = {{s->owner, 0}, {NULL, units[i].id}};
         status =
             pf__sql_run(s, "UPDATE unit SET state = 1, owner = ? WHERE id = ?", 2, values, error);
+    }
+    if (after) {
+        *after = *n > 0 ? units[*n - 1].id : 0;
     }
     return pf__sql_end(s, status, error);
 }
@@ -811,6 +874,15 @@ pf_status pf__store_unclaim(pf_store *s, const pf_unit *unit, pf_error *error)
     const sql_value values[] = {{NULL, unit->id}, {s->owner, 0}};
     return run_alone(s,
                      "UPDATE unit SET state = 0, owner = NULL WHERE id = ? AND state = 1 AND"
+                     " owner = ?",
+                     2, values, error);
+}
+
+pf_status pf__store_unclaim_all(pf_store *s, const char *hash, pf_error *error)
+{
+    const sql_value values[] = {{hash, 0}, {s->owner, 0}};
+    return run_alone(s,
+                     "UPDATE unit SET state = 0, owner = NULL WHERE hash = ? AND state = 1 AND"
                      " owner = ?",
                      2, values, error);
 }
@@ -828,15 +900,25 @@ void pf__sql_insert_results(pf_text *sql)
     pf__text_add(sql, ")");
 }
 
+static pf_status prepare_insert(pf_store *s, pf_error *error)
+{
+    pf_text sql = {0};
+    if (s->add_result) {
+        return PF_OK;
+    }
+    pf__sql_insert_results(&sql);
+    pf_status status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
+                                  : pf__sql_query(s, sql.data, 0, NULL, &s->add_result, error);
+    pf__text_free(&sql);
+    return status;
+}
+
 static pf_status insert_results(pf_store *s, const pf_unit *unit, int n_methods,
                                 const char *const *methods, const pf_trial_result *results,
                                 pf_error *error)
 {
-    pf_text sql = {0};
-    sqlite3_stmt *statement = NULL;
-    pf__sql_insert_results(&sql);
-    pf_status status = sql.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
-                                  : pf__sql_query(s, sql.data, 0, NULL, &statement, error);
+    pf_status status = prepare_insert(s, error);
+    sqlite3_stmt *statement = s->add_result;
     for (int m = 0; m < n_methods && status == PF_OK; m++) {
         sqlite3_bind_int64(statement, 1, unit->id);
         sqlite3_bind_text(statement, 2, methods[m], -1, SQLITE_STATIC);
@@ -851,20 +933,18 @@ static pf_status insert_results(pf_store *s, const pf_unit *unit, int n_methods,
             sqlite3_step(statement) == SQLITE_DONE ? PF_OK : pf__sql_refuse(s, "results", error);
         sqlite3_reset(statement);
     }
-    sqlite3_finalize(statement);
-    pf__text_free(&sql);
+    if (statement) {
+        sqlite3_clear_bindings(statement);
+    }
     return status;
 }
 
-// Where trials of this process run; equal names give equal bits.
-static pf_status note_machine(pf_store *s, pf_error *error)
+// Notes where a trial ran: s->machine.
+static pf_status note_machine(pf_store *s, const char *name, pf_error *error)
 {
-    char processor[128], name[256];
-    if (s->machine != 0) {
+    if (s->machine != 0 && strcmp(s->machine_name, name) == 0) {
         return PF_OK;
     }
-    pf__processor_name(processor, sizeof processor);
-    snprintf(name, sizeof name, "%s, %s", processor, pf__numeric_library());
     const sql_value value = {name, 0};
     pf_status status =
         pf__sql_run(s, "INSERT OR IGNORE INTO machine(name) VALUES(?)", 1, &value, error);
@@ -873,6 +953,7 @@ static pf_status note_machine(pf_store *s, pf_error *error)
         s->machine = pf__sql_next(&w) ? sqlite3_column_int64(w.row, 0) : 0;
         status = pf__sql_done(&w);
     }
+    snprintf(s->machine_name, sizeof s->machine_name, "%s", name);
     return status;
 }
 
@@ -885,12 +966,12 @@ static pf_status check_ended(pf_store *s, const pf_unit *unit, pf_error *error)
                          (int)unit->id);
 }
 
-pf_status pf__store_finish(pf_store *s, const pf_unit *unit, int n_methods,
+pf_status pf__store_finish(pf_store *s, const pf_unit *unit, const char *machine, int n_methods,
                            const char *const *methods, const pf_trial_result *results,
                            pf_error *error)
 {
     pf_status status = pf__sql_begin(s, error);
-    status = status ? status : note_machine(s, error);
+    status = status ? status : note_machine(s, machine, error);
     const sql_value values[] = {{NULL, s->machine}, {NULL, unit->id}, {s->owner, 0}};
     status = status ? status
                     : pf__sql_run(s,

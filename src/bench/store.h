@@ -57,21 +57,30 @@ pf_status pf__store_number(pf_store *store, const char *hash, const char *key, d
 // Gives back what dead processes had claimed.
 pf_status pf__store_recover(pf_store *store, const char *hash, pf_error *error);
 
+// With `gathers` the changes that follow each other quickly are written in one transaction, which
+// takes a fraction of the time of one each: flush ends it, and so does a twentieth of a second.
+// Until then a killed process loses them, and other processes wait.
+pf_status pf__store_gather(pf_store *store, bool gathers, pf_error *error);
+pf_status pf__store_flush(pf_store *store, pf_error *error);
+
 // Makes failed units pending again.
 pf_status pf__store_retry(pf_store *store, const char *hash, pf_error *error);
 
 // Claims the next pending unit that `wanted` (Nullable; it may note where the unit belongs)
 // accepts, and with it those right behind it that are the same trial in another setting: they share
-// responses. *n is 0 when none is left.
+// responses. It looks from the unit behind *after on (Nullable; 0: from the first), and then from
+// the first, and notes the last one claimed there. *n is 0 when none is left.
 enum { PF_STORE_CLAIM = 16 };
 pf_status pf__store_claim(pf_store *store, const char *hash,
                           bool (*wanted)(const void *self, pf_unit *unit), const void *self,
-                          pf_unit units[PF_STORE_CLAIM], int *n, pf_error *error);
-// Gives a claimed unit back (interrupted).
+                          int64_t *after, pf_unit units[PF_STORE_CLAIM], int *n, pf_error *error);
+// Gives a claimed unit back (interrupted), or all that this process has claimed.
 pf_status pf__store_unclaim(pf_store *store, const pf_unit *unit, pf_error *error);
+pf_status pf__store_unclaim_all(pf_store *store, const char *hash, pf_error *error);
 
-// Writes a unit's results and marks it done, in one transaction.
-pf_status pf__store_finish(pf_store *store, const pf_unit *unit, int n_methods,
+// Writes a unit's results and marks it done, in one transaction. machine: where it ran, as
+// pf__machine_name says it.
+pf_status pf__store_finish(pf_store *store, const pf_unit *unit, const char *machine, int n_methods,
                            const char *const *methods, const pf_trial_result *results,
                            pf_error *error);
 // Marks a unit failed with a reason.

@@ -22,10 +22,15 @@ struct pf_store {
     char owner[64];
     pthread_mutex_t lock;      // of transactions: one at a time within the process; most readers
                                // go without, SQLite orders their statements
+    bool gathers;              // transactions become parts of one, see pf__store_gather
+    bool open;                 // that one has begun,
+    double since;              // then
     bool has[PF_METRIC_COUNT]; // metrics that its table of results has
     bool has_last_run;         // and whether its experiments say which was run last
     bool has_machine;          // and its units where they ran
-    int64_t machine;           // ours, 0: not noted yet
+    int64_t machine;           // noted last, 0: none yet
+    char machine_name[256];    // its name
+    sqlite3_stmt *add_result;  // kept, since preparing it takes longer than running it
     int n_ties;
     tie *tie;
 };

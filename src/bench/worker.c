@@ -1,51 +1,49 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#define _POSIX_C_SOURCE 200809L
-#include "experiment.h"
 #include "core/rng.h"
+#include "foreman.h"
 #include "own_method.h"
 
+#include "host/file.h"
 #include "host/parallel.h"
+#include "model/model_impl.h"
 #include "host/text.h"
 #include "plant/plant_impl.h"
 
 #include <math.h>
-#include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 // The kits of one (environment, seed, calibration).
 typedef struct cached_kits {
     int environment, seed;
     const pf_cell *cell; // one that needs them
-    bool needed, made;
+    bool needed;         // to verify
+    bool here;           // in the memory of this process, or they failed
     pf_trial_kits kits;
-    double reveal;    // the threshold of the reading `reveal: mitigation`
-    pf_status status; // of the calibration; trials on a failed one fail with its reason
-    pf_error error;
+    pf_kits_made made;
 } cached_kits;
 
 // What one thread has: a plant of each environment, and the responses and session of the kits at
 // hand.
 typedef struct worker {
     const pf_experiment *experiment;
+    pf_experiment *own;        // the same, where it takes in models that come from rank 0
     pf_plant **plants;         // by environment; of processes the last one alone
     const cached_kits *kits;   // of the responses
     pf_responses responses[2]; // of the paper's library and of the group probes, where needed
     void *memory;              // of a session
     size_t bytes;
     pf_trial_result *results; // by method
-    long rolls;
+    long rolls, said_rolls;   // of responses that are gone; what the foreman knows of
 } worker;
 
 typedef struct kit_cache {
     const pf_experiment *experiment;
-    pf_store *store;
     int n_workers;
     worker *workers; // who calibrate and run, by thread
-    bool keep;       // take kits from the store, and write what was calibrated to it
     size_t n, n_needed;
     cached_kits *kits;
     size_t *needed; // indices of the needed ones
@@ -110,12 +108,11 @@ static void cache_free(kit_cache *c)
 }
 
 // Free follows whatever it returned.
-static pf_status cache_init(kit_cache *c, const pf_experiment *e, pf_store *store,
-                            const pf_effort *effort, pf_error *error)
+static pf_status cache_init(kit_cache *c, const pf_experiment *e, int n_workers, pf_error *error)
 {
     size_t n = (size_t)e->n_calibrations, environments = (size_t)e->suite->environments.n;
-    *c = (kit_cache){.experiment = e, .store = store, .n_workers = pf__threads(effort)};
-    c->n = environments * (size_t)e->seeds * n;
+    *c = (kit_cache){.experiment = e, .n_workers = n_workers};
+    c->n = pf__kits_count(e);
     c->workers = pf__arena_take(&c->arena, (size_t)c->n_workers, sizeof *c->workers);
     c->kits = pf__arena_take(&c->arena, c->n, sizeof *c->kits);
     c->needed = pf__arena_take(&c->arena, c->n, sizeof *c->needed);
@@ -131,7 +128,7 @@ static pf_status cache_init(kit_cache *c, const pf_experiment *e, pf_store *stor
     for (size_t i = 0; i < c->n; i++) {
         c->kits[i].cell = &e->cells[e->calibration_cell[i % n]];
         c->kits[i].seed = (int)(i / n % (size_t)e->seeds);
-        c->kits[i].environment = (int)(i / n / (size_t)e->seeds);
+        c->kits[i].environment = pf__kits_environment(e, i);
     }
     return PF_OK;
 }
@@ -139,9 +136,53 @@ static pf_status cache_init(kit_cache *c, const pf_experiment *e, pf_store *stor
 // The entry of a unit.
 static cached_kits *cache_find(const kit_cache *c, const pf_unit *unit)
 {
-    const pf_experiment *e = c->experiment;
-    size_t at = (size_t)unit->place * (size_t)e->seeds + (size_t)unit->seed;
-    return &c->kits[at * (size_t)e->n_calibrations + (size_t)e->cells[unit->cell].calibration];
+    return &c->kits[pf__kits_of(c->experiment, unit)];
+}
+
+// --- what the store keeps, by way of the foreman
+
+static pf_status tell(pf_link *link, const pf_said *said, const void *bytes, size_t n,
+                      pf_error *error)
+{
+    pf_text text = {0};
+    pf__text_add_n(&text, (const char *)said, sizeof *said);
+    pf__text_add_n(&text, bytes ? bytes : "", n);
+    pf_status status = pf__link_tell(link, &text, error);
+    pf__text_free(&text);
+    return status;
+}
+
+// Bytes of the foreman's, free() them. NULL: there are none.
+static pf_status ask(pf_link *link, const pf_said *said, void **bytes, size_t *n, pf_error *error)
+{
+    pf_text text = {0}, reply = {0};
+    pf__text_add_n(&text, (const char *)said, sizeof *said);
+    pf_status status = text.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a message")
+                                   : pf__link_ask(link, &text, &reply, error);
+    pf__text_free(&text);
+    bool some = status == PF_OK && reply.size > 0;
+    *bytes = some ? reply.data : NULL;
+    *n = some ? reply.size : 0;
+    if (!some) {
+        pf__text_free(&reply);
+    }
+    return status;
+}
+
+static pf_said says(pf_said_kind kind)
+{
+    pf_said said;
+    memset(&said, 0, sizeof said); // gaps too: it is sent as it is
+    said.kind = kind;
+    return said;
+}
+
+static pf_said says_blob(pf_said_kind kind, pf_blob blob, const char *key)
+{
+    pf_said said = says(kind);
+    said.blob = blob;
+    snprintf(said.key, sizeof said.key, "%s", key);
+    return said;
 }
 
 static bool uses_place(const pf_suite *suite, int place)
@@ -165,8 +206,8 @@ static pf_blob kit_blob(const pf_suite *suite, int place, const char *key, char 
 }
 
 // Kits from the store; *found only if all of them are there and whole.
-static pf_status fetch(kit_cache *c, cached_kits *kits, const char *key, bool *found,
-                       pf_error *error)
+static pf_status fetch(const kit_cache *c, pf_link *link, cached_kits *kits, const char *key,
+                       bool *found, pf_error *error)
 {
     *found = true;
     for (int i = 0; i < PF_KITS_MAX && *found; i++) {
@@ -175,8 +216,8 @@ static pf_status fetch(kit_cache *c, cached_kits *kits, const char *key, bool *f
             continue;
         }
         pf_blob blob = kit_blob(c->experiment->suite, i, key, own);
-        pf_status status =
-            pf__store_get(c->store, blob, own, &kits->kits.bytes[i], &kits->kits.n[i], error);
+        pf_said said = says_blob(PF_SAID_GET, blob, own);
+        pf_status status = ask(link, &said, &kits->kits.bytes[i], &kits->kits.n[i], error);
         if (status != PF_OK) {
             return status;
         }
@@ -189,15 +230,16 @@ static pf_status fetch(kit_cache *c, cached_kits *kits, const char *key, bool *f
     return PF_OK;
 }
 
-static pf_status keep(kit_cache *c, const cached_kits *kits, const char *key, pf_error *error)
+static pf_status keep(const kit_cache *c, pf_link *link, const cached_kits *kits, const char *key,
+                      pf_error *error)
 {
     pf_status status = PF_OK;
     for (int i = 0; i < PF_KITS_MAX && status == PF_OK; i++) {
         if (kits->kits.bytes[i]) {
             char own[192];
             pf_blob blob = kit_blob(c->experiment->suite, i, key, own);
-            status =
-                pf__store_put(c->store, blob, own, kits->kits.bytes[i], kits->kits.n[i], error);
+            pf_said said = says_blob(PF_SAID_PUT, blob, own);
+            status = tell(link, &said, kits->kits.bytes[i], kits->kits.n[i], error);
         }
     }
     return status;
@@ -206,7 +248,7 @@ static pf_status keep(kit_cache *c, const cached_kits *kits, const char *key, pf
 _Static_assert((int)PF_BLOB_KIT_GROUP == (int)PF_FAMILY_GROUP, "kits are kept by family");
 
 typedef struct blob_place {
-    pf_store *store;
+    pf_link *link;
     pf_status status; // what the store refuses ends the run
     pf_error *error;
 } blob_place;
@@ -214,7 +256,8 @@ typedef struct blob_place {
 static bool get_nominal(void *self, const char *key, void **bytes, size_t *n)
 {
     blob_place *d = self;
-    d->status = pf__store_get(d->store, PF_BLOB_NOMINAL, key, bytes, n, d->error);
+    pf_said said = says_blob(PF_SAID_GET, PF_BLOB_NOMINAL, key);
+    d->status = ask(d->link, &said, bytes, n, d->error);
     return d->status == PF_OK;
 }
 
@@ -222,7 +265,8 @@ static bool put_nominal(void *self, const char *key, const void *bytes, size_t n
 {
     blob_place *d = self;
     if (d->status == PF_OK) {
-        d->status = pf__store_put(d->store, PF_BLOB_NOMINAL, key, bytes, n, d->error);
+        pf_said said = says_blob(PF_SAID_PUT, PF_BLOB_NOMINAL, key);
+        d->status = tell(d->link, &said, bytes, n, d->error);
     }
     return d->status == PF_OK;
 }
@@ -250,57 +294,114 @@ static pf_kits_request kits_request(const pf_experiment *e, const cached_kits *k
                              .group = pf__experiment_group(e, kits->environment)};
 }
 
-// The kits of one entry. What the plant or the data refuse stays with it, what the store refuses
-// ends the run.
-static pf_status fill_one(void *self, int index, size_t item, pf_error *error)
+// The plant and the model of kits. A rank that computes gets the model from rank 0.
+static pf_status get_ready(worker *w, pf_link *link, int environment, pf_plant **plant,
+                           pf_error *error)
 {
-    kit_cache *c = self;
-    const pf_experiment *e = c->experiment;
-    const pf_suite *suite = e->suite;
-    cached_kits *kits = &c->kits[c->needed[item]];
-    pf_plant *plant = NULL;
-    kits->status = worker_plant(&c->workers[index], kits->environment, &plant, &kits->error);
-    if (kits->status == PF_OK && pf__experiment_learned(e) &&
-        !(e->models && e->models[kits->environment])) {
-        kits->status =
-            pf_fail(&kits->error, PF_ERR_FILE, "the model of %s is not in the folder of models",
-                    suite->environments.text[kits->environment]);
+    pf_experiment *e = w->own; // of a rank; NULL: models are here, or nowhere
+    pf_status status = worker_plant(w, environment, plant, error);
+    if (status != PF_OK || !pf__experiment_learned(w->experiment) ||
+        model_of(w->experiment, environment)) {
+        return status;
     }
-    if (kits->status != PF_OK) {
-        return PF_OK;
+    void *bytes = NULL;
+    size_t n = 0;
+    if (e && link) {
+        pf_said said = says(PF_SAID_GET_MODEL);
+        said.environment = environment;
+        status = ask(link, &said, &bytes, &n, error);
+        if (status == PF_OK && bytes) {
+            return pf__model_read(&e->models[environment], "the model of rank 0", bytes, n, error);
+        }
+    }
+    return status ? status
+                  : pf_fail(error, PF_ERR_FILE, "the model of %s is not in the folder of models",
+                            w->experiment->suite->environments.text[environment]);
+}
+
+// What came of kits stays with them; a stop ends the run.
+static pf_status note_made(cached_kits *kits, pf_status status, const pf_error *why,
+                           pf_error *error)
+{
+    kits->made.status = status;
+    snprintf(kits->made.why, sizeof kits->made.why, "%s", why->text);
+    kits->here = true;
+    return status == PF_ERR_INTERRUPTED
+               ? pf_fail(error, PF_ERR_INTERRUPTED, "stopped; run it again to go on")
+               : PF_OK;
+}
+
+// The kits of one entry, from the store (without a link: never, verification calibrates anew), or
+// calibrated and kept there. What the plant or the data refuse stays with the entry, what the store
+// refuses ends the run.
+static pf_status make_kits(kit_cache *c, worker *w, pf_link *link, cached_kits *kits,
+                           pf_error *error)
+{
+    const pf_experiment *e = c->experiment;
+    pf_plant *plant = NULL;
+    pf_error why = {PF_OK, ""};
+    pf_status made = get_ready(w, link, kits->environment, &plant, &why);
+    if (made != PF_OK) {
+        return note_made(kits, made, &why, error);
     }
     pf_kits_request request = kits_request(e, kits, plant);
     char key[65];
     bool found = false;
     pf__kits_key(&request, key);
-    blob_place nominal = {c->store, PF_OK, error};
-    if (c->keep) {
+    blob_place nominal = {link, PF_OK, error};
+    if (link) {
         request.nominal = (pf_blob_store){&nominal, get_nominal, put_nominal};
     }
-    // who does not keep kits does not trust kept ones either: verification calibrates anew
-    pf_status status = c->keep ? fetch(c, kits, key, &found, error) : PF_OK;
+    pf_status status = link ? fetch(c, link, kits, key, &found, error) : PF_OK;
     if (status == PF_OK && !found) {
-        kits->status = pf__kits_calibrate(&kits->kits, &request, &kits->error);
-        for (int i = 0; i < request.n_methods && kits->status == PF_OK; i++) {
-            kits->status = pf__own_method_check(suite->own, request.methods[i], &kits->error);
+        made = pf__kits_calibrate(&kits->kits, &request, &why);
+        for (int i = 0; i < request.n_methods && made == PF_OK; i++) {
+            made = pf__own_method_check(e->suite->own, request.methods[i], &why);
         }
-        kits->made = kits->status == PF_OK;
+        kits->made.anew = made == PF_OK;
         status = nominal.status;
-        if (status == PF_OK && kits->made && c->keep) {
-            status = keep(c, kits, key, error);
+        if (status == PF_OK && kits->made.anew && link) {
+            status = keep(c, link, kits, key, error);
         }
     }
-    if (status == PF_OK && kits->status == PF_OK &&
-        suite->settings.reveal == PF_REVEAL_MITIGATION) {
-        kits->status = calibrate_reveal(&c->workers[index], kits, &kits->error);
+    if (status == PF_OK && made == PF_OK && e->suite->settings.reveal == PF_REVEAL_MITIGATION) {
+        made = calibrate_reveal(w, kits, &why);
     }
-    if (kits->status == PF_ERR_INTERRUPTED && status == PF_OK) {
-        status = pf_fail(error, PF_ERR_INTERRUPTED, "stopped; run it again to go on");
-    }
-    return status;
+    return status ? status : note_made(kits, made, &why, error);
 }
 
-// Loads (where they are kept) or calibrates all that are marked needed.
+// Kits that another has made, as a trial needs them.
+static pf_status load_kits(kit_cache *c, worker *w, pf_link *link, cached_kits *kits, double reveal,
+                           pf_error *error)
+{
+    pf_plant *plant = NULL;
+    char key[65];
+    bool found = false;
+    if (kits->here || !pf__kits_needed(c->experiment)) {
+        return PF_OK;
+    }
+    pf_status status = get_ready(w, link, kits->environment, &plant, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    pf_kits_request request = kits_request(c->experiment, kits, plant);
+    pf__kits_key(&request, key);
+    status = fetch(c, link, kits, key, &found, error);
+    kits->made.reveal = reveal;
+    kits->here = found;
+    return status || found
+               ? status
+               : pf_fail(error, PF_ERR_MISMATCH, "the kits of %s are not in the database any more",
+                         c->experiment->suite->environments.text[kits->environment]);
+}
+
+static pf_status verify_kits(void *self, int index, size_t item, pf_error *error)
+{
+    kit_cache *c = self;
+    return make_kits(c, &c->workers[index], NULL, &c->kits[c->needed[item]], error);
+}
+
+// Calibrates all that are marked needed.
 static pf_status cache_fill(kit_cache *c, const pf_effort *effort, pf_error *error)
 {
     c->n_needed = 0;
@@ -309,7 +410,7 @@ static pf_status cache_fill(kit_cache *c, const pf_effort *effort, pf_error *err
             c->needed[c->n_needed++] = i;
         }
     }
-    return pf__parallel(effort, c->n_workers, c->n_needed, fill_one, c, "calibrating", error);
+    return pf__parallel(effort, c->n_workers, c->n_needed, verify_kits, c, "calibrating", error);
 }
 
 // --- one unit
@@ -414,7 +515,7 @@ static pf_status calibrate_reveal(worker *w, cached_kits *kits, pf_error *error)
                                                 &w->results[i], error);
         }
     }
-    kits->reveal = pf__reveal_threshold(&losses);
+    kits->made.reveal = pf__reveal_threshold(&losses);
     return status;
 }
 
@@ -427,8 +528,8 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
         return pf__mechanism_run(unit->setting, (uint64_t)unit->seed, w->experiment->responses,
                                  w->results, error);
     }
-    if (kits->status != PF_OK) {
-        return pf_fail(error, kits->status, "calibration: %s", kits->error.text);
+    if (kits->made.status != PF_OK) {
+        return pf_fail(error, kits->made.status, "calibration: %s", kits->made.why);
     }
     pf_status status = take_kits(w, kits, error);
     if (status != PF_OK) {
@@ -455,7 +556,7 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
     }
     pf_schedule schedule = start_trial(w, info, cell, seed, unit->trial, w->experiment->trials);
     if (suite->settings.reveal == PF_REVEAL_MITIGATION) {
-        setup.deploy = kits->reveal;
+        setup.deploy = kits->made.reveal;
     }
     for (int i = 0; i < suite->methods.n && status == PF_OK; i++) {
         const char *method = suite->methods.text[i];
@@ -477,218 +578,148 @@ static pf_status worker_run(worker *w, const cached_kits *kits, const pf_unit *u
     return status;
 }
 
+// --- run: one job after the other
+
 typedef struct run {
-    const pf_experiment *experiment;
-    pf_store *store;
-    const pf_effort *effort;
+    pf_experiment *experiment;
+    const pf_run_place *place;
     kit_cache cache;
-    pthread_mutex_t lock; // of everything below
-    bool broken;          // the store failed; the others stop too
-    size_t since_count;   // finished since the store was last counted
-    int64_t left_out;     // units that this run will not do
-    pf_store_counts counts;
-    pf_run_report *report;
 } run;
 
-// --- run: one claimed unit after the other
-
-static bool stopped(run *r)
+static pf_status learn(run *r, pf_link *link, const pf_job *job, pf_error *error)
 {
-    pthread_mutex_lock(&r->lock);
-    bool stop = r->broken || (r->effort && pf__stopped(r->effort->stop));
-    pthread_mutex_unlock(&r->lock);
-    return stop;
-}
-
-// What the store has and the suite has not is claimed too, and refused.
-static bool wants(const void *self, pf_unit *unit)
-{
-    const run *r = self;
-    return pf__experiment_find(r->experiment, unit) < 0 ||
-           pf__experiment_wants(r->experiment, unit);
-}
-
-// Other processes finish units too, so the store is asked now and then.
-static void show(run *r, bool failed)
-{
-    enum { COUNT_EVERY = 100 };
-    pthread_mutex_lock(&r->lock);
-    r->report->done += !failed;
-    r->report->failed += failed;
-    if (++r->since_count >= COUNT_EVERY) {
-        pf_store_counts counts;
-        if (pf__store_count(r->store, r->experiment->hash, &counts, NULL) == PF_OK) {
-            r->counts = counts;
-            r->since_count = 0;
-        }
-    }
-    if (r->effort && r->effort->progress) {
-        size_t total = (size_t)(r->counts.total - r->left_out);
-        size_t done = (size_t)(r->counts.done + r->counts.failed) + r->since_count;
-        r->effort->progress(r->effort->self, "trials", done < total ? done : total, total);
-    }
-    pthread_mutex_unlock(&r->lock);
-}
-
-static pf_status run_unit(run *r, worker *own, const pf_unit *unit, pf_error *error)
-{
-    if (unit->place < 0 || unit->cell < 0 || unit->seed < 0 || unit->seed >= r->experiment->seeds) {
-        return pf_fail(error, PF_ERR_INTERNAL, "the store has a unit that the suite has not: %s %s",
-                       unit->environment, unit->setting);
-    }
-    pf_error why = {PF_OK, ""};
-    pf_status ran = worker_run(own, cache_find(&r->cache, unit), unit, &why);
-    if (ran == PF_ERR_INTERRUPTED) {
-        return pf__store_unclaim(r->store, unit, error);
-    }
-    bool failed = ran != PF_OK;
-    pf_status status = failed ? pf__store_fail(r->store, unit, why.text, error)
-                              : pf__store_finish(r->store, unit, r->experiment->n_methods,
-                                                 r->experiment->methods, own->results, error);
-    if (status == PF_OK) {
-        show(r, failed);
-    } else {
-        pf__store_unclaim(r->store, unit, NULL); // if it can still be written
-    }
-    return status;
-}
-
-static pf_status work(void *self, int index, size_t item, pf_error *error)
-{
-    (void)item;
-    run *r = self;
-    worker *own = &r->cache.workers[index];
-    pf_status status = PF_OK;
-    int n = 1;
-    while (status == PF_OK && n > 0 && !stopped(r)) {
-        pf_unit units[PF_STORE_CLAIM];
-        status = pf__store_claim(r->store, r->experiment->hash, wants, r, units, &n, error);
-        for (int i = 0; i < n; i++) {
-            if (status == PF_OK && !stopped(r)) {
-                status = run_unit(r, own, &units[i], error);
-            } else {
-                pf__store_unclaim(r->store, &units[i], NULL); // if it can still be written
-            }
-        }
-    }
-    clear_responses(own);
-    pthread_mutex_lock(&r->lock);
-    r->broken = r->broken || status != PF_OK;
-    r->report->rolls += own->rolls;
-    own->rolls = 0;
-    pthread_mutex_unlock(&r->lock);
-    return status;
-}
-
-static void pause_briefly(void)
-{
-    struct timespec moment = {0, 50000000};
-    nanosleep(&moment, NULL);
-}
-
-// Passes until nothing is left to claim; units of dead processes are given back in between, and
-// units of living ones are waited for, so that success means complete.
-static pf_status run_passes(run *r, pf_error *error)
-{
-    const char *hash = r->experiment->hash;
-    pf_effort team = {.threads = r->effort ? r->effort->threads : 0};
-    pf_store_counts before, after;
-    for (;;) {
-        int workers = r->cache.n_workers;
-        pf_status status = pf__parallel(&team, workers, (size_t)workers, work, r, "trials", error);
-        if (status == PF_OK && stopped(r)) {
-            status = pf_fail(error, PF_ERR_INTERRUPTED, "stopped; run it again to go on");
-        }
-        status = status ? status : pf__store_count(r->store, hash, &before, error);
-        if (status == PF_OK && before.running == 0) {
-            return PF_OK;
-        }
-        status = status ? status : pf__store_recover(r->store, hash, error);
-        status = status ? status : pf__store_count(r->store, hash, &after, error);
-        if (status != PF_OK) {
-            return status;
-        }
-        if (before.running == after.running) {
-            if (pf__experiment_in_part(r->experiment)) {
-                return PF_OK;
-            }
-            pause_briefly();
-        }
-    }
-}
-
-// the whole
-
-static bool mark_needed(run *r)
-{
-    bool any = false;
-    const pf_experiment *e = r->experiment;
-    for (size_t i = 0; i < e->n_units; i++) {
-        if (pf__experiment_wants(e, &e->units[i])) {
-            cache_find(&r->cache, &e->units[i])->needed = e->responses == 0 || e->coordinate;
-            any = true;
-        }
-    }
-    return any;
-}
-
-static void note_known(void *self, const pf_unit *unit, const char *reason)
-{
-    (void)reason;
-    run *r = self;
-    pf_unit own = *unit;
-    r->left_out -=
-        pf__experiment_find(r->experiment, &own) >= 0 && !pf__experiment_wants(r->experiment, &own);
-}
-
-// What is neither wanted (--only, a missing backend) nor done already is no part of the progress.
-static pf_status count_left_out(run *r, pf_error *error)
-{
-    const pf_experiment *e = r->experiment;
-    for (size_t i = 0; i < e->n_units; i++) {
-        r->left_out += !pf__experiment_wants(e, &e->units[i]);
-    }
+    char path[PF_MODEL_PATH];
+    void *bytes = NULL;
+    size_t n = 0;
+    pf_said said = says(PF_SAID_LEARNED);
+    pf_experiment *e = r->experiment;
+    said.environment = job->environment;
+    pf_effort effort = {.threads = r->place->effort->threads, .stop = r->place->effort->stop};
     pf_status status =
-        r->left_out > 0 ? pf__store_done(r->store, e->hash, note_known, r, error) : PF_OK;
-    return status || r->left_out == 0 ? status
-                                      : pf__store_failures(r->store, e->hash, note_known, r, error);
+        pf__experiment_learn_one(e, job->environment, r->place->models, true, &effort, error);
+    status = status ? status
+                    : pf__experiment_model_path(e, job->environment, r->place->models, path, error);
+    status = status ? status : pf__file_read(path, (size_t)1 << 31, &bytes, &n, error);
+    status = status ? status : tell(link, &said, bytes, n, error);
+    free(bytes);
+    return status;
 }
 
-static pf_status prepare(run *r, pf_error *error)
+static pf_status prepare_kits(run *r, worker *own, pf_link *link, const pf_job *job,
+                              pf_error *error)
 {
-    const pf_experiment *e = r->experiment;
-    pf_status status = pf__store_begin(r->store, e->hash, e->suite->id, e->profile->name,
-                                       e->settings, e->units, e->n_units, error);
-    status = status ? status : pf__store_recover(r->store, e->hash, error);
-    status = status ? status : count_left_out(r, error);
-    return status ? status : pf__store_count(r->store, e->hash, &r->counts, error);
+    cached_kits *kits = &r->cache.kits[job->kits];
+    pf_said said = says(PF_SAID_KITS);
+    pf_status status = make_kits(&r->cache, own, link, kits, error);
+    said.kits = job->kits;
+    said.made = kits->made;
+    return status ? status : tell(link, &said, NULL, 0, error);
 }
 
-static pf_status run_all(run *r, pf_error *error)
+// Trajectories since it was last asked.
+static long take_rolls(worker *w)
 {
-    pf_status status = prepare(r, error);
-    if (status != PF_OK || r->counts.done + r->counts.failed == r->counts.total ||
-        !mark_needed(r)) {
+    long all = w->rolls + w->responses[0].rolls + w->responses[1].rolls, before = w->said_rolls;
+    w->said_rolls = all;
+    return all - before;
+}
+
+static pf_status run_unit(run *r, worker *own, pf_link *link, const pf_job *job, int i,
+                          pf_error *error)
+{
+    const pf_unit *unit = &job->unit[i];
+    cached_kits *kits = cache_find(&r->cache, unit);
+    pf_status status = load_kits(&r->cache, own, link, kits, job->reveal[i], error);
+    if (status != PF_OK) {
         return status;
     }
-    status = cache_fill(&r->cache, r->effort, error);
-    for (size_t i = 0; i < r->cache.n; i++) {
-        r->report->kits += r->cache.kits[i].needed;
-        r->report->kits_made += r->cache.kits[i].made;
-    }
-    return status ? status : run_passes(r, error);
+    pf_error why = {PF_OK, ""};
+    pf_status ran = worker_run(own, kits, unit, &why);
+    pf_said said = says(ran == PF_OK                ? PF_SAID_DONE
+                        : ran == PF_ERR_INTERRUPTED ? PF_SAID_BACK
+                                                    : PF_SAID_FAILED);
+    said.unit = *unit;
+    said.rolls = take_rolls(own);
+    snprintf(said.why, sizeof said.why, "%s", why.text);
+    size_t n = ran == PF_OK ? (size_t)r->experiment->n_methods * sizeof *own->results : 0;
+    return tell(link, &said, own->results, n, error);
 }
 
-pf_status pf__experiment_run(const pf_experiment *e, pf_store *store, const pf_effort *effort,
-                             pf_run_report *report, pf_error *error)
+static pf_status run_units(run *r, worker *own, pf_link *link, const pf_job *job, pf_error *error)
+{
+    pf_status status = PF_OK;
+    for (int i = 0; i < job->n; i++) {
+        if (status == PF_OK && !pf__link_stopped(link)) {
+            status = run_unit(r, own, link, job, i, error);
+        } else {
+            pf_said said = says(PF_SAID_BACK);
+            said.unit = job->unit[i];
+            tell(link, &said, NULL, 0, NULL); // if it can still be written
+        }
+    }
+    return status;
+}
+
+static pf_status work(void *self, int index, pf_link *link, const pf_text *text, pf_error *error)
+{
+    run *r = self;
+    worker *own = &r->cache.workers[pf__ranks_many(r->place->ranks) ? 0 : index];
+    pf_job job;
+    memset(&job, 0, sizeof job);
+    memcpy(&job, text->data, text->size < sizeof job ? text->size : sizeof job);
+    return job.kind == PF_JOB_MODEL  ? learn(r, link, &job, error)
+           : job.kind == PF_JOB_KITS ? prepare_kits(r, own, link, &job, error)
+                                     : run_units(r, own, link, &job, error);
+}
+
+// One process writes for many: what comes at once is written at once.
+static pf_status run_farm(const pf_farm *farm, const pf_run_place *place, pf_error *error)
+{
+    bool gathers = place->store && pf__ranks_many(place->ranks);
+    pf_status status = gathers ? pf__store_gather(place->store, true, error) : PF_OK;
+    status = status ? status : pf__farm_run(farm, error);
+    pf_status written =
+        gathers ? pf__store_gather(place->store, false, status == PF_OK ? error : NULL) : PF_OK;
+    return status ? status : written;
+}
+
+static pf_status run_all(run *r, pf_run_report *report, pf_error *error)
+{
+    const pf_run_place *place = r->place;
+    pf_run_foreman *foreman = NULL;
+    bool work_to_do = true;
+    pf_farm farm = {.ranks = place->ranks,
+                    .effort = place->effort,
+                    .threads = r->cache.n_workers,
+                    .work = work,
+                    .self = r};
+    pf_status status = PF_OK;
+    if (place->store) {
+        status = pf__foreman_create(&foreman, r->experiment, place, report, &work_to_do, error);
+        farm.foreman = status == PF_OK ? pf__foreman_of(foreman) : farm.foreman;
+    }
+    if (status == PF_OK && (work_to_do || pf__ranks_many(place->ranks))) {
+        status = run_farm(&farm, place, error);
+    }
+    if (status != PF_OK && place->store) {
+        pf__store_unclaim_all(place->store, r->experiment->hash, NULL); // if it can be written
+    }
+    pf__foreman_destroy(foreman);
+    return status;
+}
+
+pf_status pf__experiment_run(pf_experiment *e, const pf_run_place *place, pf_run_report *report,
+                             pf_error *error)
 {
     memset(report, 0, sizeof *report);
-    run r = {.experiment = e, .store = store, .effort = effort, .report = report};
-    pf_status status = cache_init(&r.cache, e, store, effort, error);
-    r.cache.keep = true;
-    pthread_mutex_init(&r.lock, NULL);
-    status = status ? status : run_all(&r, error);
-    pthread_mutex_destroy(&r.lock);
+    run r = {.experiment = e, .place = place};
+    int workers = pf__ranks_many(place->ranks) ? 1 : pf__threads(place->effort);
+    pf_status status = cache_init(&r.cache, e, workers, error);
+    if (status == PF_OK && pf__ranks_worker(place->ranks)) {
+        r.cache.workers[0].own = e;
+        status = pf__experiment_models(e, place->models, true, error);
+    }
+    status = status ? status : run_all(&r, report, error);
     cache_free(&r.cache);
     return status;
 }
@@ -861,7 +892,7 @@ pf_status pf__experiment_verify(const pf_experiment *e, pf_store *store, size_t 
 {
     memset(report, 0, sizeof *report);
     check c = {.experiment = e};
-    pf_status status = cache_init(&c.cache, e, store, effort, error);
+    pf_status status = cache_init(&c.cache, e, pf__threads(effort), error);
     status = status ? status : take_sample(&c, store, sample, report, error);
     status = status ? status : check_sample(&c, effort, error);
     report->checked = status == PF_OK ? c.n : 0;

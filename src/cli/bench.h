@@ -75,6 +75,8 @@ typedef struct bench_session {
 // The suite is checked before the database is touched.
 pf_status bench_session_open(bench_session *session, const bench_call *call, pf_store_mode mode,
                              pf_error *error);
+// The same without a database.
+pf_status bench_session_resolve(bench_session *session, const bench_call *call, pf_error *error);
 void bench_session_close(bench_session *session);
 
 // The configuration meant; where the database has none, the suite's own.
@@ -82,6 +84,7 @@ pf_status bench_find_hash(const bench_call *call, bench_session *session, char h
                           pf_error *error);
 
 // Models of a suite that predicts with learned ones: loaded, or trained where they are missing.
+const char *bench_models(const bench_call *call); // their folder
 pf_status bench_learn(const bench_call *call, pf_experiment *experiment, bool train,
                       const pf_effort *effort, pf_error *error);
 

@@ -430,13 +430,18 @@ void bench_session_close(bench_session *s)
     s->store = NULL;
 }
 
-pf_status bench_session_open(bench_session *s, const bench_call *c, pf_store_mode mode,
-                             pf_error *error)
+pf_status bench_session_resolve(bench_session *s, const bench_call *c, pf_error *error)
 {
     pf_status status = s->experiment.suite ? PF_OK
                                            : pf__experiment_outline(&s->experiment, s->suite.run,
                                                                     c->profile, error);
-    status = status ? status : pf__experiment_complete(&s->experiment, error);
+    return status ? status : pf__experiment_complete(&s->experiment, error);
+}
+
+pf_status bench_session_open(bench_session *s, const bench_call *c, pf_store_mode mode,
+                             pf_error *error)
+{
+    pf_status status = bench_session_resolve(s, c, error);
     if (status == PF_OK) {
         status = pf__store_open(&s->store, c->db, mode, error);
     }
@@ -449,7 +454,12 @@ pf_status bench_session_open(bench_session *s, const bench_call *c, pf_store_mod
 pf_status bench_learn(const bench_call *c, pf_experiment *e, bool train, const pf_effort *effort,
                       pf_error *error)
 {
-    return pf__experiment_learn(e, c->models ? c->models : "models", train, effort, error);
+    return pf__experiment_learn(e, bench_models(c), train, effort, error);
+}
+
+const char *bench_models(const bench_call *c)
+{
+    return c->models ? c->models : "models";
 }
 
 pf_status bench_find_hash(const bench_call *c, bench_session *s, char hash[65], pf_error *error)

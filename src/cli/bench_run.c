@@ -73,16 +73,77 @@ static cli_shorter quick_run(const pf_experiment *e)
     return shorter;
 }
 
-static int run_one(const bench_call *c, bench_session *s, int threads, bool retry)
+// How a suite is run.
+typedef struct manner {
+    int threads;
+    bool retry;
+    pf_ranks *ranks; // Nullable
+} manner;
+
+// Models that are here; of ranks the others learn those that are not.
+static pf_status find_models(const bench_call *c, pf_experiment *e, const manner *how,
+                             const pf_effort *effort, pf_error *error)
+{
+    if (!pf__ranks_many(how->ranks)) {
+        return bench_learn(c, e, true, effort, error);
+    }
+    pf_status status = pf__experiment_models(e, bench_models(c), true, error);
+    for (int i = 0; i < e->suite->environments.n && status == PF_OK; i++) {
+        if (pf__experiment_learns(e, i)) {
+            status = pf__experiment_learn_one(e, i, bench_models(c), false, effort, error);
+        }
+    }
+    return status;
+}
+
+// A rank that computes: whatever it fails with, rank 0 says it.
+static int help_one(const bench_call *c, bench_session *s, const manner *how)
+{
+    pf_error error = {PF_OK, ""};
+    pf_run_report report;
+    pf_effort effort = {.threads = how->threads, .stop = &cli_interrupted};
+    pf_run_place place = {.ranks = how->ranks, .models = bench_models(c), .effort = &effort};
+    pf_status status = bench_session_resolve(s, c, &error);
+    status = status ? status : pf__experiment_runnable(&s->experiment, &error);
+    status = status ? status : pf__experiment_meet(&s->experiment, how->ranks, &error);
+    if (status == PF_OK) {
+        cli_ranks_begin();
+        status = pf__experiment_run(&s->experiment, &place, &report, &error);
+        cli_ranks_end();
+        return status == PF_OK ? EXIT_YES : EXIT_INTERRUPTED; // rank 0 knows
+    }
+    return cli_fail(c->command, status, &error);
+}
+
+// The suite is resolved, and of one mind with the other ranks, before the database is touched.
+static pf_status open_one(const bench_call *c, bench_session *s, const manner *how, pf_error *error)
+{
+    pf_status status = bench_session_resolve(s, c, error);
+    status = status ? status : pf__experiment_runnable(&s->experiment, error);
+    if (status == PF_OK && pf__ranks_many(how->ranks)) {
+        status = pf__experiment_meet(&s->experiment, how->ranks, error);
+    }
+    return status ? status : pf__store_open(&s->store, c->db, PF_STORE_WRITE, error);
+}
+
+// Models, then trials.
+static pf_status run_opened(const bench_call *c, bench_session *s, const manner *how,
+                            const pf_effort *effort, pf_run_report *report, pf_error *error)
+{
+    pf_experiment *e = &s->experiment;
+    pf_run_place place = {s->store, how->ranks, bench_models(c), effort};
+    pf_status status = find_models(c, e, how, effort, error);
+    status = status ? status : pf__experiment_bind(e, s->store, error);
+    status = status || !how->retry ? status : pf__store_retry(s->store, e->hash, error);
+    return status ? status : pf__experiment_run(e, &place, report, error);
+}
+
+static int run_one(const bench_call *c, bench_session *s, const manner *how)
 {
     pf_error error = {PF_OK, ""};
     pf_run_report report = {0};
     cli_progress progress;
-    pf_status status = bench_session_open(s, c, PF_STORE_WRITE, &error);
-    if (status != PF_OK) {
-        return cli_fail(c->command, status, &error);
-    }
-    status = pf__experiment_runnable(&s->experiment, &error);
+    pf_status status = open_one(c, s, how, &error);
     if (status != PF_OK) {
         bench_session_close(s);
         return cli_fail(c->command, status, &error);
@@ -95,15 +156,11 @@ static int run_one(const bench_call *c, bench_session *s, int threads, bool retr
     }
     double start = pf__seconds();
     int missing = report_missing(&s->experiment);
-    pf_effort effort = cli_effort(&progress, threads);
+    pf_effort effort = cli_effort(&progress, how->threads);
     progress.form = c->form;
     progress.main = progress.job = "trials";
     progress.shorter = quick_run(&s->experiment);
-    status = bench_learn(c, &s->experiment, true, &effort, &error);
-    status = status ? status : pf__experiment_bind(&s->experiment, s->store, &error);
-    status = status || !retry ? status : pf__store_retry(s->store, s->experiment.hash, &error);
-    status =
-        status ? status : pf__experiment_run(&s->experiment, s->store, &effort, &report, &error);
+    status = run_opened(c, s, how, &effort, &report, &error);
     cli_progress_end(&progress);
     int exit_status = EXIT_YES;
     if (status == PF_ERR_INTERRUPTED) {
@@ -154,8 +211,8 @@ static int open_suites(const bench_call *c, const cli_list *names, const part *w
 }
 
 // The suites one after the other; failed trials of one do not keep the next from running.
-static int run_suites(const bench_call *c, const cli_list *names, const part *want, int threads,
-                      bool retry)
+static int run_suites(const bench_call *c, const cli_list *names, const part *want,
+                      const manner *how)
 {
     bench_session *sessions = calloc((size_t)names->n, sizeof *sessions);
     if (!sessions) {
@@ -164,7 +221,8 @@ static int run_suites(const bench_call *c, const cli_list *names, const part *wa
     int status = open_suites(c, names, want, sessions);
     for (int i = 0; i < names->n; i++) {
         if (status <= EXIT_NO) {
-            int one = run_one(c, &sessions[i], threads, retry);
+            int one = pf__ranks_worker(how->ranks) ? help_one(c, &sessions[i], how)
+                                                   : run_one(c, &sessions[i], how);
             status = one > status ? one : status;
         }
         bench_session_close(&sessions[i]);
@@ -194,19 +252,24 @@ int bench_cmd_run(int argc, char **argv)
     const char *threads_text = NULL, *progress = NULL, *shard = NULL;
     int status = EXIT_YES;
     double threads = 0;
+    manner how = {0};
     part want = {.shards = 0};
     cli_list names = {.n = 0};
     bench_call call = {.command = "bench run"};
-    bool retry = false;
-    cli_option options[BENCH_OPTIONS + 6] = {
+    bool mixed = false;
+    if (!cli_ranks_open(call.command, &how.ranks, &status)) {
+        return status;
+    }
+    cli_option options[BENCH_OPTIONS + 7] = {
         [BENCH_OPTIONS] = {"--threads", .value = &threads_text},
         [BENCH_OPTIONS + 1] = {"--only", .list = &want.only},
-        [BENCH_OPTIONS + 2] = {"--retry", .flag = &retry},
+        [BENCH_OPTIONS + 2] = {"--retry", .flag = &how.retry},
         [BENCH_OPTIONS + 3] = {"--method", .list = &call.methods},
         [BENCH_OPTIONS + 4] = {"--progress", .value = &progress},
-        [BENCH_OPTIONS + 5] = {"--shard", .value = &shard}};
+        [BENCH_OPTIONS + 5] = {"--shard", .value = &shard},
+        [BENCH_OPTIONS + 6] = {"--mixed", .flag = &mixed}};
     bench_options(&call, options);
-    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 6, &names)) {
+    if (!cli_parse(call.command, argc, argv, options, BENCH_OPTIONS + 7, &names)) {
         return EXIT_USAGE;
     }
     if (names.n == 0) {
@@ -222,7 +285,10 @@ int bench_cmd_run(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (bench_resolve(&call, &status)) {
-        status = run_suites(&call, &names, &want, (int)threads, retry);
+        cli_ranks_mixed(mixed);
+        // a rank is one worker; more threads help where it learns a model
+        how.threads = pf__ranks_many(how.ranks) && threads == 0 ? 1 : (int)threads;
+        status = run_suites(&call, &names, &want, &how);
     }
     pf__own_methods_destroy(call.own);
     return status;

@@ -3,6 +3,7 @@
 #ifndef PF_CLI_H
 #define PF_CLI_H
 
+#include "host/ranks.h"
 #include "host/signature.h"
 #include "host/text.h"
 #include "preflight/calibrate.h"
@@ -185,6 +186,20 @@ pf_status cli_part_open(cli_part *part, const char *command, const char *output,
 // failure.
 int cli_part_fail(cli_part *part, pf_status status, const pf_error *error);
 void cli_part_done(cli_part *part);
+
+// --- ranks of an MPI job
+
+// Where mpirun has started us, joins the job; *ranks is NULL where it has not. From here on rank 0
+// alone prints. False: printed, *status is the exit status.
+bool cli_ranks_open(const char *command, pf_ranks **ranks, int *status);
+// --mixed: they may be on different kinds of processors.
+void cli_ranks_mixed(bool mixed);
+// The work of a rank that computes: what goes wrong in it is told in messages, what goes wrong
+// before and after it is collected for rank 0.
+void cli_ranks_begin(void);
+void cli_ranks_end(void);
+// Leaves the job, if there is one; gives the exit status of this rank.
+int cli_ranks_close(int status);
 
 // --- things commands share
 

@@ -136,13 +136,9 @@ static void hold_streams(void)
     close(fd);
 }
 
-int main(int argc, char **argv)
+// The exit status, once all that was printed is out.
+static int end(int status)
 {
-    hold_streams();
-#ifdef PF_HAVE_JANSSON
-    json_set_alloc_funcs(allocate, free);
-#endif
-    int status = dispatch(argc, argv);
     if (pf__stopped(&cli_interrupted)) {
         alarm(1); // what still waits in standard output may wait for ever
     }
@@ -160,4 +156,13 @@ int main(int argc, char **argv)
         return EXIT_BAD_INPUT;
     }
     return status;
+}
+
+int main(int argc, char **argv)
+{
+    hold_streams();
+#ifdef PF_HAVE_JANSSON
+    json_set_alloc_funcs(allocate, free);
+#endif
+    return cli_ranks_close(end(dispatch(argc, argv)));
 }

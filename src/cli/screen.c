@@ -21,6 +21,12 @@ enum {
 // --- what the terminal is
 
 static enum { AUTO, ALWAYS, NEVER } color = AUTO;
+static bool is_piped; // standard output is a terminal that somebody reads for us
+
+void cli_screen_piped(void)
+{
+    is_piped = true;
+}
 
 bool cli_color(const char *command, const char *when)
 {
@@ -40,7 +46,8 @@ bool cli_color(const char *command, const char *when)
 static bool is_coloured(void)
 {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-    bool may = isatty(1) && !(no_color && no_color[0]) && term && strcmp(term, "dumb") != 0;
+    bool may =
+        isatty(1) && !is_piped && !(no_color && no_color[0]) && term && strcmp(term, "dumb") != 0;
     return color == ALWAYS || (color == AUTO && may);
 }
 
@@ -54,7 +61,7 @@ int cli_width(void)
     const char *given = getenv("COLUMNS");
     struct winsize size = {0};
     int width = given && pf__is_decimal(given, true) ? atoi(given) : 0;
-    if (width <= 0 && isatty(1) && ioctl(1, TIOCGWINSZ, &size) == 0) {
+    if (width <= 0 && isatty(1) && !is_piped && ioctl(1, TIOCGWINSZ, &size) == 0) {
         width = size.ws_col;
     }
     return width <= 0 ? USUAL_WIDTH : width < LEAST_WIDTH ? LEAST_WIDTH : width;

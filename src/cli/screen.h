@@ -17,6 +17,10 @@
 // was printed.
 bool cli_color(const char *command, const char *when);
 
+// From here on standard output is no terminal, though it looks like one: mpirun gives every process
+// one of its own and writes what it reads there to a file or wherever.
+void cli_screen_piped(void);
+
 const char *cli_paint(const char *colour); // "" where there is no colour; NULL resets
 #define CLI_RED "\033[31m"
 #define CLI_GREEN "\033[32m"
