@@ -4,31 +4,13 @@
 
 #include "core/constants.h"
 #include "host/arena.h"
+#include "host/farm.h"
 #include "host/parallel.h"
+#include "host/part.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct work {
-    const pf_audit *audit;
-    const pf_audit_entry *entry;
-    pf_plant **plants;         // one per worker, the first is the caller's
-    pf_audit_result *outcomes; // of the sessions
-    pf_effort effort;          // the caller's, with progress over all entries
-    size_t done, total;        // sessions of the entries before this one, and of all
-} work;
-
-static void show_progress(void *self, const char *what, size_t done, size_t n)
-{
-    (void)what;
-    (void)n;
-    const work *w = self;
-    const pf_effort *effort = w->audit->effort;
-    if (effort && effort->progress) {
-        effort->progress(effort->self, "audit", w->done + done, w->total);
-    }
-}
 
 double pf__audit_p_value(int k, int n, double rate)
 {
@@ -281,18 +263,45 @@ pf_status pf__audit_session(const pf_audit *a, pf_plant *plant, const pf_audit_e
     return status;
 }
 
-static pf_status run_session(void *self, int worker, size_t item, pf_error *error)
-{
-    work *w = self;
-    return pf__audit_session(w->audit, w->plants[worker], w->entry, (int)item, &w->outcomes[item],
-                             error);
-}
+// --- the sessions of all entries, handed out one by one
+
+// An entry whose sessions are under way: its result so far.
+typedef struct entry_run {
+    bool open, settled; // it has begun; nothing more can come
+    int next, out;      // the session to be handed out next; how many are in the hands of workers
+    int failed;         // the first session that failed; as many as there are: none
+    pf_status status;   // of that one
+    pf_error error;
+    pf_audit_result *outcomes; // of the sessions
+    uint8_t *kept;             // by session, with effort->part: see pf__part_stage
+} entry_run;
+
+typedef struct work {
+    const pf_audit *audit;
+    const bool *known; // Nullable
+    pf_audit_result *results;
+    pf_plant **plants; // one per worker, the first is the caller's
+    entry_run *runs;   // by entry
+    int first;         // entry that is not settled and said yet
+    size_t done, total;
+} work;
+
+typedef struct session_job {
+    int entry, session;
+} session_job;
+
+typedef struct session_said {
+    session_job job;
+    pf_status status;
+    pf_error error;
+    pf_audit_result outcome; // the name is the reader's
+} session_said;
 
 // The counts, which are whole numbers without gaps, and then what is said in words. The name is the
 // caller's.
 static int outcome_slots(void *self, size_t item, pf_slot *slots)
 {
-    char *at = (char *)&((work *)self)->outcomes[item];
+    char *at = (char *)&((entry_run *)self)->outcomes[item];
     size_t words = offsetof(pf_audit_result, covered), counts = offsetof(pf_audit_result, sessions);
     slots[0] = (pf_slot){.data = at + counts, .size = sizeof(pf_audit_result) - counts};
     slots[1] = (pf_slot){.data = at + words, .size = counts - words, .loose = true};
@@ -308,45 +317,211 @@ static void add_count(pf_audit_count *to, const pf_audit_count *from)
     to->all_go += from->all_go;
 }
 
-static pf_status run_entry(work *w, pf_audit_result *r, int n_workers, pf_error *error)
+static void add_session(pf_audit_result *r, const pf_audit_result *o)
+{
+    r->alarm += o->alarm;
+    r->misfit += o->misfit;
+    r->named += o->named;
+    r->within = o->within < 0 ? -1 : r->within + o->within;
+    r->probes += o->probes;
+    r->rehearsals += o->rehearsals;
+    add_count(&r->with, &o->with);
+    add_count(&r->without, &o->without);
+    for (int rule = 0; rule < PF_RULES; rule++) {
+        add_count(&r->rules[rule], &o->rules[rule]);
+        r->rule_runs[rule] += o->rule_runs[rule];
+    }
+}
+
+static pf_part *part_of(const work *w)
+{
+    return w->audit->effort ? w->audit->effort->part : NULL;
+}
+
+// Whether a session is to be handed out, r->next. A failed one keeps those behind it from being
+// flown.
+static bool more_sessions(const work *w, entry_run *r)
+{
+    while (r->next < w->audit->sessions && r->kept[r->next] == 1) {
+        r->next++;
+    }
+    return r->failed == w->audit->sessions && r->next < w->audit->sessions;
+}
+
+// Begins an entry. One that the plant cannot have is settled at once.
+static pf_status open_entry(work *w, int e, pf_error *error)
 {
     const pf_audit *a = w->audit;
-    const pf_plant_info *info = pf_plant_get_info(a->plant);
+    const pf_audit_entry *entry = &a->catalogue->entries[e];
+    entry_run *r = &w->runs[e];
+    size_t n = (size_t)a->sessions, kept = 0;
     pf_fault faults[2];
-    int n = 0;
-    *r = (pf_audit_result){.name = w->entry->name,
-                           .promised = w->entry->promised != 0,
-                           .sessions = a->sessions,
-                           .tasks = pf_kit_get_info(a->kit).n_tasks};
+    int n_faults = 0;
     pf_error why = {PF_OK, ""};
-    pf_status status = pf__catalogue_faults(w->entry, a->kit, info, a->seed, 0, faults, &n, &why);
-    if (status == PF_ERR_UNSUPPORTED) {
-        memcpy(r->why, why.text, sizeof r->why - 1);
+    r->open = true;
+    r->failed = a->sessions;
+    w->results[e] = (pf_audit_result){.name = entry->name,
+                                      .promised = entry->promised != 0,
+                                      .sessions = a->sessions,
+                                      .tasks = pf_kit_get_info(a->kit).n_tasks};
+    if (pf__catalogue_faults(entry, a->kit, pf_plant_get_info(a->plant), a->seed, 0, faults,
+                             &n_faults, &why) == PF_ERR_UNSUPPORTED) {
+        memcpy(w->results[e].why, why.text, sizeof w->results[e].why - 1);
+        r->settled = true;
         return PF_OK;
     }
-    status = pf__parallel_kept(&w->effort, n_workers, (size_t)a->sessions, run_session,
-                               outcome_slots, w, w->entry->name, error);
+    r->outcomes = calloc(n, sizeof *r->outcomes);
+    r->kept = calloc(n, 1);
+    if (!r->outcomes || !r->kept) {
+        return pf_fail(error, PF_ERR_MEMORY, "out of memory for an audit");
+    }
+    pf_status status =
+        part_of(w) ? pf__part_stage(part_of(w), n, outcome_slots, r, r->kept, &kept, error) : PF_OK;
+    w->done += kept;
+    r->settled = status == PF_OK && !more_sessions(w, r);
+    return status;
+}
+
+// What is to be done with what an entry's sessions have shown.
+static pf_status settle(work *w, int e, pf_error *error)
+{
+    const pf_audit *a = w->audit;
+    entry_run *r = &w->runs[e];
+    pf_audit_result *out = &w->results[e];
+    pf_status status = r->failed < a->sessions ? r->status : PF_OK;
     // a closed loop of a foreign plant has what it declares; a fault may break the simulator
     if (status == PF_ERR_UNSUPPORTED || status == PF_ERR_PLANT) {
-        r->broke = status == PF_ERR_PLANT;
-        memcpy(r->why, error->text, sizeof r->why - 1);
-        return PF_OK;
-    }
-    r->covered = status == PF_OK;
-    for (int i = 0; i < a->sessions && status == PF_OK; i++) {
-        const pf_audit_result *o = &w->outcomes[i];
-        r->alarm += o->alarm;
-        r->misfit += o->misfit;
-        r->named += o->named;
-        r->within = o->within < 0 ? -1 : r->within + o->within;
-        r->probes += o->probes;
-        r->rehearsals += o->rehearsals;
-        add_count(&r->with, &o->with);
-        add_count(&r->without, &o->without);
-        for (int rule = 0; rule < PF_RULES; rule++) {
-            add_count(&r->rules[rule], &o->rules[rule]);
-            r->rule_runs[rule] += o->rule_runs[rule];
+        out->broke = status == PF_ERR_PLANT;
+        memcpy(out->why, r->error.text, sizeof out->why - 1);
+    } else if (status != PF_OK) {
+        return pf_fail(error, status, "%s", r->error.text);
+    } else if (r->outcomes) {
+        out->covered = true;
+        for (int i = 0; i < a->sessions; i++) {
+            add_session(out, &r->outcomes[i]);
         }
+    }
+    free(r->outcomes);
+    free(r->kept);
+    r->outcomes = NULL;
+    r->kept = NULL;
+    return a->done ? a->done(a->self, e, out, error) : PF_OK;
+}
+
+// Entries are said in their order.
+static pf_status settle_all(work *w, pf_error *error)
+{
+    pf_status status = PF_OK;
+    for (; w->first < w->audit->catalogue->n && status == PF_OK; w->first++) {
+        bool known = w->known && w->known[w->first];
+        if (!known && !w->runs[w->first].settled) {
+            break;
+        }
+        status = known ? PF_OK : settle(w, w->first, error);
+    }
+    return status;
+}
+
+static pf_status next(void *self, int worker, pf_turn *turn, pf_text *out, pf_error *error)
+{
+    (void)worker;
+    work *w = self;
+    session_job job = {0, 0};
+    pf_status status = settle_all(w, error);
+    *turn = w->first < w->audit->catalogue->n ? PF_TURN_LATER : PF_TURN_END;
+    for (int e = w->first; e < w->audit->catalogue->n && status == PF_OK; e++) {
+        entry_run *r = &w->runs[e];
+        if (w->known && w->known[e]) {
+            continue;
+        }
+        if (!r->open) {
+            status = open_entry(w, e, error);
+        }
+        if (status == PF_OK && !r->settled && more_sessions(w, r)) {
+            job = (session_job){e, r->next++};
+            r->out++;
+            *turn = PF_TURN_SHORT;
+            pf__text_add_n(out, (const char *)&job, sizeof job);
+            return out->failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for a job") : PF_OK;
+        }
+        if (part_of(w) && !r->settled) {
+            return status; // the file keeps one entry after the other
+        }
+    }
+    if (status == PF_OK) {
+        status = settle_all(w, error);
+        *turn = w->first < w->audit->catalogue->n ? PF_TURN_LATER : PF_TURN_END;
+    }
+    return status;
+}
+
+static pf_status hear(void *self, int worker, const pf_text *text, pf_text *reply, pf_error *error)
+{
+    (void)worker;
+    (void)reply;
+    work *w = self;
+    const pf_audit *a = w->audit;
+    session_said said;
+    if (text->size != sizeof said) {
+        return pf_fail(error, PF_ERR_INTERNAL, "a worker says %z bytes", text->size);
+    }
+    memcpy(&said, text->data, sizeof said);
+    entry_run *r = &w->runs[said.job.entry];
+    size_t item = (size_t)said.job.session;
+    pf_status status = PF_OK;
+    r->out--;
+    w->done++;
+    if (said.status == PF_OK) {
+        r->outcomes[item] = said.outcome;
+        if (part_of(w)) {
+            status = pf__part_item(part_of(w), item, outcome_slots, r, r->kept[item], error);
+        }
+    } else if (said.job.session < r->failed) {
+        r->failed = said.job.session;
+        r->status = said.status;
+        r->error = said.error;
+    }
+    r->settled = r->out == 0 && !more_sessions(w, r);
+    if (a->effort && a->effort->progress) {
+        a->effort->progress(a->effort->self, "audit", w->done, w->total);
+    }
+    return status ? status : settle_all(w, error);
+}
+
+static pf_status fly_one(void *self, int worker, pf_link *link, const pf_text *text,
+                         pf_error *error)
+{
+    const work *w = self;
+    pf_plant *plant = w->plants[pf__ranks_many(w->audit->ranks) ? 0 : worker];
+    session_said said;
+    memset(&said, 0, sizeof said); // gaps too: it is sent as it is
+    memcpy(&said.job, text->data, sizeof said.job);
+    if (pf__link_stopped(link)) {
+        return PF_OK; // nobody waits for it any more
+    }
+    said.status = pf__audit_session(w->audit, plant, &w->audit->catalogue->entries[said.job.entry],
+                                    said.job.session, &said.outcome, &said.error);
+    if (said.status == PF_ERR_INTERRUPTED) {
+        return pf_fail(error, said.status, "%s", said.error.text);
+    }
+    pf_text out = {0};
+    pf__text_add_n(&out, (const char *)&said, sizeof said);
+    pf_status status = pf__link_tell(link, &out, error);
+    pf__text_free(&out);
+    return status;
+}
+
+// Plants of the workers, and how much there is to do.
+static pf_status prepare(work *w, int n_workers, pf_error *error)
+{
+    const pf_audit *a = w->audit;
+    pf_status status = PF_OK;
+    for (int i = 0; i < n_workers && status == PF_OK; i++) {
+        w->plants[i] = i == 0 ? a->plant : NULL;
+        status = i == 0 ? PF_OK : pf_plant_clone(a->plant, &w->plants[i], error);
+    }
+    for (int e = 0; e < a->catalogue->n; e++) {
+        w->total += w->known && w->known[e] ? 0 : (size_t)a->sessions;
     }
     return status;
 }
@@ -354,33 +529,26 @@ static pf_status run_entry(work *w, pf_audit_result *r, int n_workers, pf_error 
 pf_status pf__audit_run(const pf_audit *a, const bool *known, pf_audit_result *results,
                         pf_error *error)
 {
-    int n_workers = pf__threads(a->effort);
+    int n_workers = pf__ranks_many(a->ranks) ? 1 : pf__threads(a->effort);
     pf_arena arena = {0};
+    size_t entries = (size_t)a->catalogue->n;
     work w = {.audit = a,
+              .known = known,
+              .results = results,
               .plants = pf__arena_take(&arena, (size_t)n_workers, sizeof *w.plants),
-              .outcomes = pf__arena_take(&arena, (size_t)a->sessions, sizeof *w.outcomes)};
-    pf_status status =
-        arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for an audit") : PF_OK;
-    for (int i = 0; i < n_workers && status == PF_OK; i++) {
-        w.plants[i] = i == 0 ? a->plant : NULL;
-        status = i == 0 ? PF_OK : pf_plant_clone(a->plant, &w.plants[i], error);
-    }
-    w.effort = a->effort ? *a->effort : (pf_effort){0};
-    w.effort.self = &w;
-    w.effort.progress = show_progress;
-    for (int e = 0; e < a->catalogue->n; e++) {
-        w.total += known && known[e] ? 0 : (size_t)a->sessions;
-    }
-    for (int e = 0; e < a->catalogue->n && status == PF_OK; e++) {
-        if (known && known[e]) {
-            continue;
-        }
-        w.entry = &a->catalogue->entries[e];
-        status = run_entry(&w, &results[e], n_workers, error);
-        w.done += (size_t)a->sessions;
-        if (status == PF_OK && a->done) {
-            status = a->done(a->self, e, &results[e], error);
-        }
+              .runs = pf__arena_take(&arena, entries, sizeof *w.runs)};
+    pf_farm farm = {.ranks = a->ranks,
+                    .effort = a->effort,
+                    .threads = n_workers,
+                    .foreman = {.self = &w, .next = next, .hear = hear},
+                    .work = fly_one,
+                    .self = &w};
+    pf_status status = arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for an audit")
+                                    : prepare(&w, n_workers, error);
+    status = status ? status : pf__farm_run(&farm, error);
+    for (size_t e = 0; w.runs && e < entries; e++) {
+        free(w.runs[e].outcomes);
+        free(w.runs[e].kept);
     }
     for (int i = 1; w.plants && i < n_workers; i++) {
         pf_plant_destroy(w.plants[i]);

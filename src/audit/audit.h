@@ -3,6 +3,7 @@
 #ifndef PF_AUDIT_H
 #define PF_AUDIT_H
 
+#include "host/ranks.h"
 #include "host/text.h"
 #include "preflight/run.h"
 #include "settings/schema.h"
@@ -125,6 +126,7 @@ typedef struct pf_audit {
     uint64_t seed;
     bool rules; // the practitioners' rules decide about the same machines too
     const pf_effort *effort;
+    pf_ranks *ranks; // of an MPI job: rank 0 hands out the sessions, others fly them. Nullable.
     // After every entry, from one thread. Nullable.
     pf_status (*done)(void *self, int entry, const pf_audit_result *result, pf_error *error);
     void *self;
@@ -160,7 +162,8 @@ pf_status pf__audit_machine(const pf_audit *audit, const pf_audit_machine *machi
 pf_status pf__audit_session(const pf_audit *audit, pf_plant *plant, const pf_audit_entry *entry,
                             int session, pf_audit_result *result, pf_error *error);
 
-// Runs the entries that `known` does not mark as done; results has one per entry.
+// Runs the entries that `known` (Nullable: none) does not mark as done; results has one per entry.
+// A rank that only flies sessions has neither.
 pf_status pf__audit_run(const pf_audit *audit, const bool *known, pf_audit_result *results,
                         pf_error *error);
 

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli.h"
 
+#include "core/sha256.h"
 #include "host/file.h"
+#include "model/rollout.h"
 #include "wire/audit_file.h"
 
 #include <stdlib.h>
@@ -13,8 +15,10 @@ typedef struct call {
     cli_list kit;
     cli_trust trust;
     bool json, rules, replace;
+    bool mixed;
     double n_threads;
-    cli_form form; // of progress
+    cli_form form;   // of progress
+    pf_ranks *ranks; // Nullable
 } call;
 
 // One audit under way.
@@ -192,6 +196,53 @@ static int work(run *r)
     return result;
 }
 
+// All that decides the result must be the same on all ranks.
+static pf_status meet(const call *c, const cli_kit *file, const pf_audit *audit, pf_error *error)
+{
+    char machine[PF_MACHINE_NAME], sha[65], numbers[96];
+    const pf_plant_info *info = pf_plant_get_info(audit->plant);
+    pf_text key = {0};
+    pf__machine_name(machine);
+    pf__sha256_of(file->bytes, file->n_bytes, sha);
+    snprintf(numbers, sizeof numbers, "%d %llu %d", audit->sessions,
+             (unsigned long long)audit->seed, (int)audit->rules);
+    cli_key_add(&key, "kit", sha);
+    cli_key_add(&key, "catalogue", audit->catalogue->sha256);
+    cli_key_add(&key, "numbers", numbers);
+    cli_key_add(&key, "model", audit->model ? pf_model_get_info(audit->model)->sha256 : "");
+    cli_key_add(&key, "plant", pf_plant_environment(info));
+    cli_key_add(&key, "source", info->source);
+    pf_meeting meeting = {"the audit", key.data, machine};
+    pf_status status = key.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory")
+                                  : pf__ranks_meet(c->ranks, &meeting, error);
+    pf__text_free(&key);
+    return status;
+}
+
+// A rank that flies sessions: whatever it fails with, rank 0 says it.
+static int help(const call *c, const cli_kit *file, const pf_audit *audit)
+{
+    pf_error error = {PF_OK, ""};
+    pf_status status = meet(c, file, audit, &error);
+    if (status == PF_OK) {
+        cli_ranks_begin();
+        status = pf__audit_run(audit, NULL, NULL, NULL);
+        cli_ranks_end();
+        return status == PF_OK ? EXIT_YES : EXIT_INTERRUPTED; // rank 0 knows
+    }
+    return cli_fail("audit", status, &error);
+}
+
+static int work_or_help(run *r, const cli_kit *file)
+{
+    pf_error error = {PF_OK, ""};
+    if (pf__ranks_worker(r->c->ranks)) {
+        return help(r->c, file, &r->audit);
+    }
+    pf_status status = pf__ranks_many(r->c->ranks) ? meet(r->c, file, &r->audit, &error) : PF_OK;
+    return status == PF_OK ? work(r) : cli_fail("audit", status, &error);
+}
+
 static bool read_catalogue(const call *c, pf_catalogue *catalogue, int *status)
 {
     pf_error error = {PF_OK, ""};
@@ -250,6 +301,7 @@ static int with_kit(const call *c, const cli_kit *file, const pf_catalogue *cata
                        .seed = (uint64_t)seed,
                        .rules = c->rules,
                        .effort = &effort,
+                       .ranks = c->ranks,
                        .done = keep,
                        .self = &r},
              .path = c->output ? c->output : path,
@@ -260,7 +312,7 @@ static int with_kit(const call *c, const cli_kit *file, const pf_catalogue *cata
     r.progress.main = r.progress.job = "audit";
     r.progress.shorter.share = FEW / sessions;
     snprintf(r.progress.shorter.option, sizeof r.progress.shorter.option, "--sessions %d", FEW);
-    status = r.path ? work(&r) : EXIT_INTERNAL;
+    status = r.path ? work_or_help(&r, file) : EXIT_INTERNAL;
     free(r.known);
     free(r.results);
     free(path);
@@ -281,15 +333,21 @@ int cmd_audit(int argc, char **argv)
         {"--threads", .value = &c.threads},
         {"-o", .value = &c.output},
         {"--json", .flag = &c.json},
+        {"--mixed", .flag = &c.mixed},
         {"--rules", .flag = &c.rules},
         {"--replace", .flag = &c.replace},
         {"--progress", .value = &c.progress},
         {"--trust", .value = &c.trust.signers},
         {"--allow-exec", .flag = &c.trust.allow_exec},
     };
+    int status = EXIT_YES;
+    if (!cli_ranks_open("audit", &c.ranks, &status)) {
+        return status;
+    }
     if (!cli_parse("audit", argc, argv, options, sizeof options / sizeof options[0], &c.kit)) {
         return EXIT_USAGE;
     }
+    cli_ranks_mixed(c.mixed);
     double seed = 0, sessions = 60;
     if (c.kit.n != 1) {
         return cli_usage("audit", "name one kit file");
@@ -307,7 +365,7 @@ int cmd_audit(int argc, char **argv)
     const cli_file inputs[] = {{"an input, the kit", c.kit.item[0]},
                                {"an input, the catalogue", c.catalogue},
                                {"an input, the model", c.model}};
-    int status = cli_outputs("audit", 3, inputs, 1, &(cli_file){"-o", c.output});
+    status = cli_outputs("audit", 3, inputs, 1, &(cli_file){"-o", c.output});
     cli_kit file;
     pf_catalogue catalogue;
     if (status != EXIT_YES || !cli_kit_open("audit", c.kit.item[0], &c.trust, &file, &status)) {
