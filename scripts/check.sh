@@ -114,6 +114,7 @@ if [ "${1:-}" = all ]; then
     step "power grid, driving, supply chain" after scripts/check_domains.sh
     step "suites on Gymnasium's systems" after scripts/check_suites.sh all
     step "paper scale" paper_scale
+    step "ranks of MPI" after scripts/check_mpi.sh all
     step "pages in a browser" after scripts/check_browser.sh
     step "on a board" scripts/check_board.sh
     step "wheel and sdist" after scripts/check_release.sh wheel
@@ -126,6 +127,7 @@ else
     step "unit tests (dev)" tests dev
     step "power grid, driving, supply chain" domains
     step "suites on Gymnasium's systems" after scripts/check_suites.sh
+    step "ranks of MPI" after scripts/check_mpi.sh
 fi
 for script in scripts/torture_*.sh; do # what they do at full length: make torture
     name=${script#scripts/torture_}
