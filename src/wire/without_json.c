@@ -146,11 +146,10 @@ bool pf__audit_table(pf_text *html, const char *text, size_t n_text, const char 
 }
 
 bool pf__audit_summary(pf_text *out, const char *text, size_t n_text, const char *kit_sha256,
-                       const pf_plant *machine, bool unrehearsed, char *line, size_t size)
+                       const pf_plant *machine, bool unrehearsed, double alpha, pf_text *words)
 {
-    (void)out, (void)text, (void)n_text, (void)kit_sha256, (void)machine, (void)unrehearsed,
-        (void)line;
-    (void)size;
+    (void)out, (void)text, (void)n_text, (void)kit_sha256, (void)machine, (void)unrehearsed;
+    (void)alpha, (void)words;
     return false;
 }
 
