@@ -51,6 +51,7 @@ const char *pf_scratch_dir(void);
     X(rehearsal, true)                                                                             \
     X(failsafe, true)                                                                              \
     X(plant, true)                                                                                 \
+    X(lanes, true)                                                                                 \
     X(fault, true)                                                                                 \
     X(mujoco, true)                                                                                \
     X(mujoco_file, true)                                                                           \

@@ -148,6 +148,8 @@ typedef struct pf_plant_class {
     // How many times the declared sensor noise there is under command u. Nullable: 1.
     double (*noise)(const double *u);
     const pf_plant_loops *loops; // of info.policies
+    // Many machines in step, for plants of the library's own. Nullable: one after the other.
+    const struct pf_native_lanes *lanes;
 } pf_plant_class;
 
 // An instance, owned by one thread.

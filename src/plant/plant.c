@@ -37,6 +37,12 @@ static pf_status native_roll(pf_plant *plant, const pf_roll *roll, const pf_trac
     return pf__native_roll(plant->self, knob, roll, trace, error);
 }
 
+static pf_status native_roll_many(pf_plant *plant, int n, const pf_roll *rolls,
+                                  const pf_trace *traces, pf_error *error)
+{
+    return pf__native_roll_many(plant->self, plant->knob, n, rolls, traces, error);
+}
+
 static pf_status native_clone(const pf_plant *plant, pf_plant **copy, pf_error *error)
 {
     pf_status status = pf_plant_from_class(copy, plant->self, error);
@@ -54,6 +60,7 @@ static void native_destroy(pf_plant *plant)
 static const pf_plant_ops native_ops = {.native = true,
                                         .steps_faults = true,
                                         .roll = native_roll,
+                                        .roll_many = native_roll_many,
                                         .clone = native_clone,
                                         .destroy = native_destroy};
 
@@ -445,10 +452,8 @@ static pf_status roll_after(pf_plant *plant, const pf_roll *given, const pf_trac
     return status;
 }
 
-pf_status pf_plant_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
-                        pf_error *error)
+static pf_status roll_check(const pf_plant_info *info, const pf_roll *roll, pf_error *error)
 {
-    const pf_plant_info *info = &plant->info;
     if (roll->rows < 0 || roll->lead < 0 ||
         ((double)roll->rows + roll->lead) * info->n_chan > PF_TRACE_MAX) {
         return pf_fail(error, PF_ERR_ARGUMENT, "plant %s: %d rows are out of range", info->name,
@@ -468,7 +473,13 @@ pf_status pf_plant_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *tr
                            i / info->n_mech, i % info->n_mech);
         }
     }
-    pf_status status = gains_check(info, roll->gains, error);
+    return gains_check(info, roll->gains, error);
+}
+
+pf_status pf_plant_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *trace,
+                        pf_error *error)
+{
+    pf_status status = roll_check(&plant->info, roll, error);
     if (status != PF_OK) {
         return status;
     }
@@ -477,6 +488,30 @@ pf_status pf_plant_roll(pf_plant *plant, const pf_roll *roll, const pf_trace *tr
     }
     return roll->n_faults > 0 ? faulty_roll(plant, roll, trace, error)
                               : plant->ops->roll(plant, roll, trace, error);
+}
+
+bool pf__plant_rolls_many(const pf_plant *plant)
+{
+    return plant->ops->roll_many != NULL;
+}
+
+pf_status pf__plant_roll_many(pf_plant *plant, int n, const pf_roll *rolls, const pf_trace *traces,
+                              pf_error *error)
+{
+    bool together = pf__plant_rolls_many(plant);
+    pf_status status = PF_OK;
+    for (int i = 0; i < n && together; i++) {
+        // what is wrong with one is told when its turn comes
+        together = rolls[i].lead == 0 && rolls[i].n_faults == 0 &&
+                   roll_check(&plant->info, &rolls[i], NULL) == PF_OK;
+    }
+    if (together) {
+        return plant->ops->roll_many(plant, n, rolls, traces, error);
+    }
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        status = pf_plant_roll(plant, &rolls[i], &traces[i], error);
+    }
+    return status;
 }
 
 pf_status pf__plant_forecast(pf_plant *plant, const pf_forecast *forecast, double *returns,
@@ -489,17 +524,6 @@ pf_status pf__plant_forecast(pf_plant *plant, const pf_forecast *forecast, doubl
                        forecast->policy);
     }
     return plant->ops->forecast(plant, forecast, returns, beyond, error);
-}
-
-// The fault layer: what stands between a command and what the plant receives. Plants whose physics
-// puts the gain elsewhere replace it through pf_plant_class.deliver.
-void pf__fault_deliver(int n_mech, const pf_mechanism *mechanisms, const double *u,
-                       const double *gains, double *v)
-{
-    for (int j = 0; j < n_mech; j++) {
-        double lo = mechanisms[j].lo, hi = mechanisms[j].hi;
-        v[j] = gains[j] * (u[j] < lo ? lo : u[j] > hi ? hi : u[j]);
-    }
 }
 
 void pf__pulse_command(const pf_pulse *pulse, int n_mech, int mechanism, double *command)

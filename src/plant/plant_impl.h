@@ -28,6 +28,9 @@ typedef struct pf_plant_ops {
     bool native; // our own fault layer delivers: gains above 1 count, limits are where info says so
     bool steps_faults; // its roll passes commands through pf__fault_step itself, policies' too
     pf_status (*roll)(pf_plant *plant, const pf_roll *roll, const pf_trace *trace, pf_error *error);
+    // Nullable: one after the other. No roll rests first or has faults.
+    pf_status (*roll_many)(pf_plant *plant, int n, const pf_roll *rolls, const pf_trace *traces,
+                           pf_error *error);
     pf_status (*clone)(const pf_plant *plant, pf_plant **copy, pf_error *error);
     void (*destroy)(pf_plant *plant); // frees what self owns, not the plant
     // A full state from n numbers that are not one. Nullable: n must be n_state.
@@ -83,6 +86,16 @@ pf_status pf__domain_create(pf_plant **plant, const char *name, const volatile i
 pf_status pf__domain_create_in(pf_plant **plant, const char *tree, const char *name,
                                const volatile int *stop, pf_error *error);
 
+// As many trajectories in step as are worth collecting.
+enum { PF_ROLLS = 32 };
+
+// n trajectories, each as pf_plant_roll has it, to the bit. Where the plant can, they run in step.
+// Those of one key and of one command are best side by side: they share random numbers and checks.
+pf_status pf__plant_roll_many(pf_plant *plant, int n, const pf_roll *rolls, const pf_trace *traces,
+                              pf_error *error);
+// Whether that takes less time than one after the other.
+bool pf__plant_rolls_many(const pf_plant *plant);
+
 // Its word in files and messages, and back; false: there is no such word.
 const char *pf__channel_kind_name(pf_channel_kind kind);
 bool pf__channel_kind_find(const char *name, pf_channel_kind *kind);
@@ -100,9 +113,16 @@ bool pf__plant_is_process(const char *name);
 // Whether it is one of the MuJoCo systems or a model file for MuJoCo.
 bool pf__plant_is_mujoco(const char *name);
 
-// The default delivery of the fault layer: v = g * clip(u, lo, hi).
-void pf__fault_deliver(int n_mech, const pf_mechanism *mechanisms, const double *u,
-                       const double *gains, double *v);
+// The fault layer: what stands between a command and what the plant receives, v = g * clip(u, lo,
+// hi). Plants whose physics puts the gain elsewhere replace it through pf_plant_class.deliver.
+static inline void pf__fault_deliver(int n_mech, const pf_mechanism *mechanisms, const double *u,
+                                     const double *gains, double *v)
+{
+    for (int j = 0; j < n_mech; j++) {
+        double lo = mechanisms[j].lo, hi = mechanisms[j].hi;
+        v[j] = gains[j] * (u[j] < lo ? lo : u[j] > hi ? hi : u[j]);
+    }
+}
 
 // The state of one fault along a trajectory. All zero: at rest.
 typedef struct pf_fault_state {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "native.h"
+#include "lanes.h"
 
 // Short period and roll of a delta-canard fighter with redundant surfaces: ADMIRE (FOI-R-1624),
 // per-surface linearisation at Mach 0.75 (Bouvier et al.). The inboard elevons carry the stability
@@ -18,7 +18,7 @@ static const double elevon_max = 25 / 57.29577951308232;
 static const double rate_max[N_SURFACES] = {150 / 57.29577951308232, 50 / 57.29577951308232,
                                             150 / 57.29577951308232, 150 / 57.29577951308232};
 
-static double limit(double x, double most)
+PF_INLINE double limit(double x, double most)
 {
     return x < -most ? -most : x > most ? most : x;
 }
@@ -39,8 +39,8 @@ static void reset(double *x, pf_rng *rng)
 }
 
 // x' = A (x + gust) + B d;  d' = clip(20 (ref - d), rate). Pairs move together: sum of both sides.
-static void derivative(const double *knob, const double *x, const double *v, const double *w,
-                       double *dx)
+PF_INLINE void derivative(const double *knob, const double *x, const double *v, const double *w,
+                          double *dx)
 {
     (void)knob;
     const double *d = x + SURFACE;
@@ -54,7 +54,8 @@ static void derivative(const double *knob, const double *x, const double *v, con
     }
 }
 
-static void output(const double *knob, const double *x, const double *v, const double *w, double *y)
+PF_INLINE void output(const double *knob, const double *x, const double *v, const double *w,
+                      double *y)
 {
     (void)knob;
     (void)v;
@@ -89,6 +90,8 @@ static const double importance[] = {2, 1.2, 1.2};
 static const pf_pulse probe = {8, 8, false, probe_amplitude};
 static const pf_pulse task = {8, 12, false, task_amplitude};
 
+PF_NATIVE_LANES(aircraft)
+
 const pf_plant_class pf_plant_aircraft = {
     .info = {.name = "aircraft",
              .title = "short period of a fighter, redundant surfaces",
@@ -110,4 +113,5 @@ const pf_plant_class pf_plant_aircraft = {
     .reset = reset,
     .derivative = derivative,
     .output = output,
+    .lanes = &lanes,
 };

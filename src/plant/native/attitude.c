@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "native.h"
+#include "lanes.h"
+
+#include <math.h>
 
 // Over-actuated attitude control: eight hydrazine thrusters on a rigid body, one of them in use.
 // Body and thruster set of the Basilisk reference spacecraft; thruster data of the MOOG Monarc-1.
@@ -24,7 +26,7 @@ static const double side_x[N_THRUSTERS] = {1, 1, -1, -1, -1, -1, 1, 1}; // signs
 static const double side_y[N_THRUSTERS] = {-1, -1, -1, -1, 1, 1, 1, 1};
 static const double side_z[N_THRUSTERS] = {1, -1, 1, -1, 1, -1, 1, -1};
 
-static void cross(const double *a, const double *b, double *out)
+PF_INLINE void cross(const double *a, const double *b, double *out)
 {
     out[0] = a[1] * b[2] - a[2] * b[1];
     out[1] = a[2] * b[0] - a[0] * b[2];
@@ -33,7 +35,7 @@ static void cross(const double *a, const double *b, double *out)
 
 // Torque of thruster j at full duty. With r = (a sx, b sy, c sz) and d = -(sx, sy, 0)/sqrt 2,
 // F (r x d) = F/sqrt 2 (c sz sy, -c sz sx, (b - a) sx sy).
-static void torque_of(int j, double *torque)
+PF_INLINE void torque_of(int j, double *torque)
 {
     const double a = .0387495, b = 1.2061827, c = .85245; // m
     const double force = thrust_n * 0.70710678118654752440;
@@ -58,43 +60,39 @@ static void reset(double *x, pf_rng *rng)
 }
 
 // The dead zone acts on the command (valve timing), the gain on the thrust.
-static void deliver(const double *knob, const double *x, const double *u, const double *gains,
-                    double *v)
+PF_INLINE void deliver(const double *knob, const double *x, const double *u, const double *gains,
+                       double *v)
 {
     (void)x;
-    double others = 0;
+    double others = 0, band = knob[KNOB_DEAD_BAND];
+    double most = knob[KNOB_SATURATION] > 0 ? knob[KNOB_SATURATION] : INFINITY;
     for (int j = 1; j < N_THRUSTERS; j++) {
         others += u[j];
     }
+    PF_UNROLL
     for (int j = 0; j < N_THRUSTERS; j++) {
-        double duty = u[j];
-        if (j > 0 && knob[KNOB_COUPLING] != 0) {
-            duty += knob[KNOB_COUPLING] * (others - u[j]) / (N_THRUSTERS - 2);
-        }
+        double leak = knob[KNOB_COUPLING] * (others - u[j]) / (N_THRUSTERS - 2);
+        double duty = j > 0 && knob[KNOB_COUPLING] != 0 ? u[j] + leak : u[j];
         duty = duty < 0 ? 0 : duty > 1 ? 1 : duty;
-        v[j] = gains[j] * (duty < min_duty ? 0 : duty);
-        if (knob[KNOB_DEAD_BAND] > 0) {
-            v[j] = v[j] > knob[KNOB_DEAD_BAND] ? v[j] - knob[KNOB_DEAD_BAND] : 0;
-        }
-        if (knob[KNOB_SATURATION] > 0 && v[j] > knob[KNOB_SATURATION]) {
-            v[j] = knob[KNOB_SATURATION];
-        }
+        double thrust = gains[j] * (duty < min_duty ? 0 : duty);
+        double beyond = thrust > band ? thrust - band : 0;
+        thrust = band > 0 ? beyond : thrust;
+        v[j] = thrust > most ? most : thrust;
     }
 }
 
 // m' = 1/4 [(1 - |m|^2) om + 2 m x om + 2 m (m.om)];  J om' = torques + w - om x J om
-static void derivative(const double *knob, const double *x, const double *v, const double *w,
-                       double *dx)
+PF_INLINE void derivative(const double *knob, const double *x, const double *v, const double *w,
+                          double *dx)
 {
     const double *m = x, *om = x + 3;
     double torque[3] = {w[0], w[1], w[2]};
+    PF_UNROLL
     for (int j = 0; j < N_THRUSTERS; j++) {
         double full[3];
-        if (v[j] != 0) {
-            torque_of(j, full);
-            for (int i = 0; i < 3; i++) {
-                torque[i] += v[j] * knob[KNOB_THRUST] * full[i];
-            }
+        torque_of(j, full);
+        for (int i = 0; i < 3; i++) {
+            torque[i] += v[j] * knob[KNOB_THRUST] * full[i];
         }
     }
     double square = m[0] * m[0] + m[1] * m[1] + m[2] * m[2];
@@ -111,7 +109,8 @@ static void derivative(const double *knob, const double *x, const double *v, con
     }
 }
 
-static void output(const double *knob, const double *x, const double *v, const double *w, double *y)
+PF_INLINE void output(const double *knob, const double *x, const double *v, const double *w,
+                      double *y)
 {
     (void)knob;
     (void)v;
@@ -139,6 +138,8 @@ static const double importance[] = {1, 1.1, 1.2, 1.4, 1.6, 1.8, 2};
 static const pf_pulse probe = {8, 8, false, probe_amplitude};
 static const pf_pulse task = {8, 12, false, task_amplitude};
 
+PF_NATIVE_LANES(attitude)
+
 const pf_plant_class pf_plant_attitude = {
     .info = {.name = "attitude",
              .title = "over-actuated attitude control, eight thrusters",
@@ -163,4 +164,5 @@ const pf_plant_class pf_plant_attitude = {
     .derivative = derivative,
     .deliver = deliver,
     .output = output,
+    .lanes = &lanes,
 };

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "native.h"
+#include "lanes.h"
 
 #include <math.h>
 
@@ -25,14 +25,14 @@ static double draw(pf_rng *rng, double sd)
 }
 
 // ohm
-static double short_resistance(double charge)
+PF_INLINE double short_resistance(double charge)
 {
-    return .3208 * exp(-29.14 * charge) + .04669;
+    return .3208 * pf__exp(-29.14 * charge) + .04669;
 }
 
-static double long_resistance(double charge)
+PF_INLINE double long_resistance(double charge)
 {
-    return 6.603 * exp(-155.2 * charge) + .04984;
+    return 6.603 * pf__exp(-155.2 * charge) + .04984;
 }
 
 // A common charge, each string near it; the slack carries the load since long.
@@ -48,10 +48,11 @@ static void reset(double *x, pf_rng *rng)
 }
 
 // The converter saturates after the gain, at a limit that falls below 40 % charge.
-static void deliver(const double *knob, const double *x, const double *u, const double *gains,
-                    double *v)
+PF_INLINE void deliver(const double *knob, const double *x, const double *u, const double *gains,
+                       double *v)
 {
     (void)knob;
+    PF_UNROLL
     for (int j = 0; j < N_STRINGS; j++) {
         double derating = (x[PER_STRING * j + CHARGE] - .10) * (1 / .30);
         derating = derating < 0 ? 0 : derating > 1 ? 1 : derating;
@@ -62,7 +63,7 @@ static void deliver(const double *knob, const double *x, const double *u, const 
 }
 
 // String currents in A under load ripple w.
-static void currents(const double *v, const double *w, double *current)
+PF_INLINE void currents(const double *v, const double *w, double *current)
 {
     double slack = load_a + w[0] + v[0];
     for (int j = 1; j < N_STRINGS; j++) {
@@ -72,21 +73,18 @@ static void currents(const double *v, const double *w, double *current)
     current[0] = slack < -slack_a ? -slack_a : slack > slack_a ? slack_a : slack;
 }
 
-static void derivative(const double *knob, const double *x, const double *v, const double *w,
-                       double *dx)
+PF_INLINE void derivative(const double *knob, const double *x, const double *v, const double *w,
+                          double *dx)
 {
     (void)knob;
     double current[N_STRINGS];
     currents(v, w, current);
+    PF_UNROLL
     for (int j = 0; j < N_STRINGS; j++) {
         const double *string = x + PER_STRING * j;
         double *change = dx + PER_STRING * j, i = current[j], charge = string[CHARGE];
-        change[CHARGE] = change[SHORT] = change[LONG] = 0;
-        if (i == 0 && string[SHORT] == 0 && string[LONG] == 0) {
-            continue; // an idle string stays as it is, without its exponentials
-        }
-        double short_capacity = -752.9 * exp(-13.51 * charge) + 703.6; // F
-        double long_capacity = -6056 * exp(-27.12 * charge) + 4475;    // F
+        double short_capacity = -752.9 * pf__exp(-13.51 * charge) + 703.6; // F
+        double long_capacity = -6056 * pf__exp(-27.12 * charge) + 4475;    // F
         change[CHARGE] = -i * (1 / capacity_as);
         change[SHORT] = (i - string[SHORT] / short_resistance(charge)) / short_capacity;
         change[LONG] = (i - string[LONG] / long_resistance(charge)) / long_capacity;
@@ -94,16 +92,18 @@ static void derivative(const double *knob, const double *x, const double *v, con
 }
 
 // String voltages in V, with the currents at the end of the step.
-static void output(const double *knob, const double *x, const double *v, const double *w, double *y)
+PF_INLINE void output(const double *knob, const double *x, const double *v, const double *w,
+                      double *y)
 {
     (void)knob;
     double current[N_STRINGS];
     currents(v, w, current);
+    PF_UNROLL
     for (int j = 0; j < N_STRINGS; j++) {
         const double *string = x + PER_STRING * j;
         double c = string[CHARGE];
-        double open = -1.031 * exp(-35 * c) + 3.685 + c * (.2156 + c * (-.1178 + c * .3201));
-        double series = .1562 * exp(-24.37 * c) + .07446; // ohm
+        double open = -1.031 * pf__exp(-35 * c) + 3.685 + c * (.2156 + c * (-.1178 + c * .3201));
+        double series = .1562 * pf__exp(-24.37 * c) + .07446; // ohm
         y[j] = N_CELLS * (open - series * current[j] - string[SHORT] - string[LONG]);
     }
 }
@@ -128,6 +128,8 @@ static const double importance[] = {1, 1.3, 1.7, 2};
 static const pf_pulse probe = {8, 8, false, probe_amplitude};
 static const pf_pulse task = {8, 12, false, task_amplitude};
 
+PF_NATIVE_LANES(battery)
+
 const pf_plant_class pf_plant_battery = {
     .info = {.name = "battery",
              .title = "parallel battery, five strings behind converters",
@@ -150,4 +152,5 @@ const pf_plant_class pf_plant_battery = {
     .derivative = derivative,
     .deliver = deliver,
     .output = output,
+    .lanes = &lanes,
 };

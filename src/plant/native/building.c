@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "native.h"
+#include "lanes.h"
 
 // Multi-zone thermal control: five zones of the DOE small-office prototype, each with a warm-air
 // unit, on a mild day on which internal gains balance the losses of the perimeter. Only the unit of
@@ -48,8 +48,8 @@ static void reset(double *x, pf_rng *rng)
     x[OUTDOOR] = 2 + 6 * (rng ? pf_rng_uniform(rng) : .5);
 }
 
-static void derivative(const double *knob, const double *x, const double *v, const double *w,
-                       double *dx)
+PF_INLINE void derivative(const double *knob, const double *x, const double *v, const double *w,
+                          double *dx)
 {
     (void)knob;
     const double *air = x + AIR, *mass = x + MASS, *flow = x + FLOW;
@@ -73,7 +73,8 @@ static void derivative(const double *knob, const double *x, const double *v, con
     dx[OUTDOOR] = 0;
 }
 
-static void output(const double *knob, const double *x, const double *v, const double *w, double *y)
+PF_INLINE void output(const double *knob, const double *x, const double *v, const double *w,
+                      double *y)
 {
     (void)knob;
     (void)v;
@@ -101,6 +102,8 @@ static const double importance[] = {1, 1.3, 1, 2};
 static const pf_pulse probe = {8, 8, false, probe_amplitude};
 static const pf_pulse task = {8, 12, false, task_amplitude};
 
+PF_NATIVE_LANES(building)
+
 const pf_plant_class pf_plant_building = {
     .info = {.name = "building",
              .title = "multi-zone thermal control, five warm-air units",
@@ -122,4 +125,5 @@ const pf_plant_class pf_plant_building = {
     .reset = reset,
     .derivative = derivative,
     .output = output,
+    .lanes = &lanes,
 };

@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "native.h"
-
-#include <math.h>
+#include "lanes.h"
 
 // Four motors geared to one load: Quanser SRV02 in high gear (manual, table 3.1), one duty drive
 // and three standby drives. Amplifiers hold 0 V when dormant, so back-EMF always damps. The Coulomb
@@ -24,19 +22,20 @@ static void reset(double *x, pf_rng *rng)
     x[SPEED] = rng ? .02 * pf_rng_normal(rng) : 0;
 }
 
-static void derivative(const double *knob, const double *x, const double *v, const double *w,
-                       double *dx)
+PF_INLINE void derivative(const double *knob, const double *x, const double *v, const double *w,
+                          double *dx)
 {
     (void)knob;
     double speed = x[SPEED];
     double voltage = v[0] + v[1] + v[2] + v[3];
     double torque = drive * voltage - (drive * N_MOTORS * emf + viscous) * speed -
-                    coulomb * tanh(speed * (1 / coulomb_speed)) + w[0];
+                    coulomb * pf__tanh(speed * (1 / coulomb_speed)) + w[0];
     dx[ANGLE] = speed;
     dx[SPEED] = torque * (1 / inertia);
 }
 
-static void output(const double *knob, const double *x, const double *v, const double *w, double *y)
+PF_INLINE void output(const double *knob, const double *x, const double *v, const double *w,
+                      double *y)
 {
     (void)knob;
     (void)v;
@@ -63,6 +62,8 @@ static const double importance[] = {1, 1.4, 2};
 static const pf_pulse probe = {8, 8, false, probe_amplitude};
 static const pf_pulse task = {8, 12, false, task_amplitude};
 
+PF_NATIVE_LANES(dc_servo)
+
 const pf_plant_class pf_plant_dc_servo = {
     .info = {.name = "dc_servo",
              .title = "four motors on one shaft",
@@ -84,4 +85,5 @@ const pf_plant_class pf_plant_dc_servo = {
     .reset = reset,
     .derivative = derivative,
     .output = output,
+    .lanes = &lanes,
 };

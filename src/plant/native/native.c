@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "native.h"
+#include "lanes.h"
 #include "plant/plant_impl.h"
 #include "core/rng.h"
 
@@ -22,56 +22,12 @@ static void draw_wind(const pf_plant_class *c, double factor, pf_rng *rng, bool 
     }
 }
 
-static void runge_kutta(const pf_plant_class *c, const double *knob, double *x, const double *v,
-                        const double *w, double h)
-{
-    int n = c->info.n_state;
-    double k1[PF_NATIVE_STATE], k2[PF_NATIVE_STATE], k3[PF_NATIVE_STATE], k4[PF_NATIVE_STATE];
-    double y[PF_NATIVE_STATE];
-    c->derivative(knob, x, v, w, k1);
-    for (int i = 0; i < n; i++) {
-        y[i] = x[i] + .5 * h * k1[i];
-    }
-    c->derivative(knob, y, v, w, k2);
-    for (int i = 0; i < n; i++) {
-        y[i] = x[i] + .5 * h * k2[i];
-    }
-    c->derivative(knob, y, v, w, k3);
-    for (int i = 0; i < n; i++) {
-        y[i] = x[i] + h * k3[i];
-    }
-    c->derivative(knob, y, v, w, k4);
-    for (int i = 0; i < n; i++) {
-        x[i] += h / 6 * (k1[i] + 2 * k2[i] + 2 * k3[i] + k4[i]);
-    }
-}
-
-static void deliver(const pf_plant_class *c, const double *knob, const double *x, const double *u,
-                    const double *gains, double *v)
-{
-    if (c->deliver) {
-        c->deliver(knob, x, u, gains, v);
-    } else {
-        pf__fault_deliver(c->info.n_mech, c->info.mechanisms, u, gains, v);
-    }
-}
-
 // slow: how many times longer everything takes.
 static void step(const pf_plant_class *c, const double *knob, double *x, const double *u,
                  const double *gains, const double *w, double slow)
 {
-    double v[PF_NATIVE_MECH];
-    int substeps = c->advance ? 1 : c->substeps;
-    for (int s = 0; s < substeps; s++) {
-        deliver(c, knob, x, u, gains, v);
-        if (c->advance) {
-            c->advance(knob, x, v, w);
-        } else {
-            runge_kutta(c, knob, x, v, w, c->info.dt_s / substeps / slow);
-        }
-        if (c->project) {
-            c->project(x);
-        }
+    for (int s = 0; s < pf__native_substeps(c); s++) {
+        pf__native_substep(c, knob, x, u, gains, w, slow);
     }
 }
 
@@ -85,7 +41,7 @@ void pf__native_output(const pf_plant_class *c, const double *knob, const double
                        const double *u, const double *gains, const double *w, double *y)
 {
     double v[PF_NATIVE_MECH];
-    deliver(c, knob, x, u, gains, v);
+    pf__native_deliver(c, knob, x, u, gains, v);
     c->output(knob, x, v, w, y);
 }
 
@@ -178,7 +134,7 @@ static void advance(run *s)
         return;
     }
     memcpy(before, s->x, sizeof(double) * (size_t)c->info.n_state);
-    deliver(c, s->knob, before, s->u, s->gains, v);
+    pf__native_deliver(c, s->knob, before, s->u, s->gains, v);
     step(c, s->knob, s->x, s->u, s->gains, s->w, s->slow);
     s->over = !c->loops->score(s->roll->policy, before, v, s->x, &s->score);
 }
@@ -257,6 +213,205 @@ pf_status pf__native_roll(const pf_plant_class *c, const double *knob, const pf_
     free(s.faults);
     if (status == PF_OK && trace->score) {
         *trace->score = s.score;
+    }
+    return status;
+}
+
+// --- many in step
+
+// One of them: what its random streams draw, unless an earlier lane with the same key draws it.
+typedef struct lane {
+    const pf_roll *roll;
+    const pf_trace *trace;
+    int wind_of, noise_of; // the lane that draws, perhaps itself; -1: nobody
+    pf_rng wind, noise;
+} lane;
+
+typedef struct tile {
+    const pf_plant_class *class;
+    const double *knob;
+    int n, wide; // lanes in use and in step
+    lane lane[PF_LANES];
+    double x[PF_NATIVE_STATE * PF_LANES], u[PF_NATIVE_MECH * PF_LANES];
+    double gains[PF_NATIVE_MECH * PF_LANES], w[PF_NATIVE_WIND * PF_LANES];
+    double y[PF_NATIVE_STATE * PF_LANES], e[PF_NATIVE_STATE * PF_LANES]; // outputs, normal draws
+} tile;
+
+// Fewer than this take less time one after the other.
+enum { LEAST_LANES = 3 };
+
+// A command sequence of a sound machine; anything else rolls alone.
+static bool in_step(const pf_plant_class *c, const pf_roll *roll, const pf_trace *trace)
+{
+    return c->lanes && roll->policy < 0 && roll->n_faults == 0 && roll->rows > 0 && !trace->score &&
+           c->info.n_chan <= PF_NATIVE_STATE;
+}
+
+static void put(int n, int l, const double *from, double *to)
+{
+    for (int i = 0; i < n; i++) {
+        to[i * PF_LANES + l] = from[i];
+    }
+}
+
+// Whether a lane has the random numbers of the one before it: lanes of a key often stand together.
+static bool as_before(const tile *t, int l)
+{
+    const pf_roll *roll = t->lane[l].roll, *before = l > 0 ? t->lane[l - 1].roll : NULL;
+    return before && before->key == roll->key && before->rows >= roll->rows;
+}
+
+static void begin_lane(tile *t, int l)
+{
+    const pf_plant_info *info = &t->class->info;
+    lane *own = &t->lane[l], *before = own - 1;
+    run s = {.class = t->class, .knob = t->knob, .roll = own->roll, .trace = own->trace};
+    s.u = s.own;
+    begin(&s);
+    put(info->n_state, l, s.x, t->x);
+    put(info->n_mech, l, s.gains, t->gains);
+    put(info->n_mech, l, s.own, t->u);
+    put(t->class->n_wind, l, s.w, t->w);
+    own->wind = s.wind;
+    own->noise = s.noise;
+    own->wind_of = own->roll->disturbance ? l : -1;
+    own->noise_of = own->roll->sensor_noise > 0 && own->trace->output ? l : -1;
+    if (own->wind_of >= 0 && as_before(t, l) && before->wind_of >= 0) {
+        own->wind_of = before->wind_of;
+    }
+    if (own->noise_of >= 0 && as_before(t, l) && before->noise_of >= 0 && !t->class->noise) {
+        own->noise_of = before->noise_of;
+    }
+}
+
+// What fills up the last vector is the first machine again, which nobody looks at.
+static void fill_up(tile *t)
+{
+    double *all[] = {t->x, t->u, t->gains, t->w};
+    const pf_plant_info *info = &t->class->info;
+    int sizes[] = {info->n_state, info->n_mech, info->n_mech, t->class->n_wind};
+    for (int k = 0; k < 4; k++) {
+        for (int i = 0; i < sizes[k]; i++) {
+            for (int l = t->n; l < t->wide; l++) {
+                all[k][i * PF_LANES + l] = all[k][i * PF_LANES];
+            }
+        }
+    }
+}
+
+// Disturbance and command of a row.
+static void drive_lane(tile *t, int l, int row)
+{
+    const pf_plant_class *c = t->class;
+    lane *own = &t->lane[l];
+    double w[PF_NATIVE_WIND];
+    for (int i = 0; i < c->n_wind && own->wind_of >= 0; i++) {
+        w[i] = t->w[i * PF_LANES + own->wind_of];
+    }
+    if (own->wind_of == l) {
+        draw_wind(c, 1, &own->wind, row == 0, w);
+    }
+    if (own->wind_of >= 0) {
+        put(c->n_wind, l, w, t->w);
+    }
+    put(c->info.n_mech, l, own->roll->command + (size_t)row * (size_t)c->info.n_mech, t->u);
+}
+
+// Only an exponent of all ones carries into the sign bit.
+static bool finite_lanes(const tile *t)
+{
+    const uint64_t exponent = UINT64_C(0x7ff) << 52, last = UINT64_C(1) << 52;
+    uint64_t seen = 0;
+    for (int i = 0; i < t->class->info.n_state; i++) {
+        for (int l = 0; l < t->wide; l++) {
+            uint64_t bits;
+            memcpy(&bits, &t->x[i * PF_LANES + l], sizeof bits);
+            seen |= (bits & exponent) + last;
+        }
+    }
+    return seen >> 63 == 0;
+}
+
+static void record_lane(tile *t, int l, int row)
+{
+    const pf_plant_class *c = t->class;
+    lane *own = &t->lane[l];
+    int n_state = c->info.n_state, n_chan = c->info.n_chan;
+    double *x = own->trace->state, *y = own->trace->output, factor = own->roll->sensor_noise;
+    for (int i = 0; x && i < n_state; i++) {
+        x[(size_t)row * (size_t)n_state + (size_t)i] = t->x[i * PF_LANES + l];
+    }
+    if (!y) {
+        return;
+    }
+    y += (size_t)row * (size_t)n_chan;
+    if (factor > 0 && c->noise) {
+        factor *= c->noise(own->roll->command + (size_t)row * (size_t)c->info.n_mech);
+    }
+    for (int i = 0; i < n_chan; i++) {
+        y[i] = t->y[i * PF_LANES + l];
+        if (factor > 0) {
+            double *e = &t->e[i * PF_LANES + own->noise_of];
+            *e = own->noise_of == l ? pf_rng_normal(&own->noise) : *e;
+            y[i] += factor * c->info.channels[i].noise_sd * *e;
+        }
+    }
+}
+
+// False: a state is not finite; whoever rolls one after the other learns which.
+static bool roll_tile(tile *t)
+{
+    const pf_plant_class *c = t->class;
+    int rows = 0;
+    t->wide = (t->n + PF_LANES_ALIGN - 1) / PF_LANES_ALIGN * PF_LANES_ALIGN;
+    for (int l = 0; l < t->n; l++) {
+        begin_lane(t, l);
+        rows = t->lane[l].roll->rows > rows ? t->lane[l].roll->rows : rows;
+    }
+    for (int r = 0; r < rows; r++) {
+        // a machine that is done goes on as it is, and nobody looks at it either
+        for (int l = 0; l < t->n; l++) {
+            if (r < t->lane[l].roll->rows) {
+                drive_lane(t, l, r);
+            }
+        }
+        if (r == 0) {
+            fill_up(t);
+        }
+        c->lanes->step(t->wide, t->knob, t->x, t->u, t->gains, t->w);
+        if (!finite_lanes(t)) {
+            return false;
+        }
+        c->lanes->output(t->wide, t->knob, t->x, t->u, t->gains, t->w, t->y);
+        for (int l = 0; l < t->n; l++) {
+            if (r < t->lane[l].roll->rows) {
+                record_lane(t, l, r);
+            }
+        }
+    }
+    return true;
+}
+
+pf_status pf__native_roll_many(const pf_plant_class *c, const double *knob, int n,
+                               const pf_roll *rolls, const pf_trace *traces, pf_error *error)
+{
+    pf_status status = PF_OK;
+    tile t;
+    for (int from = 0; from < n && status == PF_OK;) {
+        t.class = c;
+        t.knob = knob;
+        t.n = 0;
+        while (from + t.n < n && t.n < PF_LANES &&
+               in_step(c, &rolls[from + t.n], &traces[from + t.n])) {
+            t.lane[t.n] = (lane){.roll = &rolls[from + t.n], .trace = &traces[from + t.n]};
+            t.n++;
+        }
+        int alone = t.n == 0 ? 1 : t.n;
+        bool done = t.n >= LEAST_LANES && roll_tile(&t);
+        for (int i = 0; i < alone && !done && status == PF_OK; i++) {
+            status = pf__native_roll(c, knob, &rolls[from + i], &traces[from + i], error);
+        }
+        from += alone;
     }
     return status;
 }

@@ -20,6 +20,9 @@ void pf__native_output(const pf_plant_class *c, const double *knob, const double
 
 pf_status pf__native_roll(const pf_plant_class *c, const double *knob, const pf_roll *roll,
                           const pf_trace *trace, pf_error *error);
+// n trajectories, each with the bits that it has alone; the error is that of the first that fails.
+pf_status pf__native_roll_many(const pf_plant_class *c, const double *knob, int n,
+                               const pf_roll *rolls, const pf_trace *traces, pf_error *error);
 
 // The native plants: one file that defines pf_plant_NAME and one row here each.
 #define PF_NATIVE_PLANTS(X)                                                                        \

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "native.h"
+#include "lanes.h"
 
 #include <math.h>
 
@@ -17,7 +17,7 @@ static const double mu_13 = .5, mu_32 = .5, mu_20 = .675;
 static const double level_max = .62;    // m
 static const double flow_rest = 3.5e-5; // m3/s of pump 1, the operating flow of the benchmark
 
-static double signed_root(double x)
+PF_INLINE double signed_root(double x)
 {
     return x < 0 ? -sqrt(-x) : sqrt(x);
 }
@@ -31,8 +31,8 @@ static void reset(double *x, pf_rng *rng)
     }
 }
 
-static void derivative(const double *knob, const double *x, const double *v, const double *w,
-                       double *dx)
+PF_INLINE void derivative(const double *knob, const double *x, const double *v, const double *w,
+                          double *dx)
 {
     (void)knob;
     double q13 = pipe * mu_13 * signed_root(x[0] - x[2]);
@@ -44,14 +44,15 @@ static void derivative(const double *knob, const double *x, const double *v, con
     dx[2] = (v[2] + q13 - q32 + w[2]) * (1 / tank_area);
 }
 
-static void project(double *x)
+PF_INLINE void project(double *x)
 {
     for (int i = 0; i < N_TANKS; i++) {
         x[i] = x[i] < 0 ? 0 : x[i] > level_max ? level_max : x[i];
     }
 }
 
-static void output(const double *knob, const double *x, const double *v, const double *w, double *y)
+PF_INLINE void output(const double *knob, const double *x, const double *v, const double *w,
+                      double *y)
 {
     (void)knob;
     (void)v;
@@ -80,6 +81,8 @@ static const double importance[] = {1, 1.4, 2};
 static const pf_pulse probe = {8, 8, false, probe_amplitude};
 static const pf_pulse task = {8, 12, false, task_amplitude};
 
+PF_NATIVE_LANES(pump_tank)
+
 const pf_plant_class pf_plant_pump_tank = {
     .info = {.name = "pump_tank",
              .title = "three-tank network, three pumps and a drain valve",
@@ -102,4 +105,5 @@ const pf_plant_class pf_plant_pump_tank = {
     .derivative = derivative,
     .project = project,
     .output = output,
+    .lanes = &lanes,
 };

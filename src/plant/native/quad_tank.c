@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "native.h"
+#include "lanes.h"
 
 #include <math.h>
 
@@ -40,8 +40,8 @@ static void reset(double *x, pf_rng *rng)
     }
 }
 
-static void derivative(const double *knob, const double *x, const double *v, const double *w,
-                       double *dx)
+PF_INLINE void derivative(const double *knob, const double *x, const double *v, const double *w,
+                          double *dx)
 {
     (void)knob;
     double out[N_TANKS]; // cm3/s
@@ -56,7 +56,7 @@ static void derivative(const double *knob, const double *x, const double *v, con
     dx[3] = ((1 - share_1) * line_1 + feed * v[4] - out[3]) / tank_area[3];
 }
 
-static void project(double *x)
+PF_INLINE void project(double *x)
 {
     for (int i = 0; i < N_TANKS; i++) {
         x[i] = x[i] < 0 ? 0 : x[i] > level_max ? level_max : x[i];
@@ -64,7 +64,8 @@ static void project(double *x)
 }
 
 // Only the lower tanks have sensors, as in the rig.
-static void output(const double *knob, const double *x, const double *v, const double *w, double *y)
+PF_INLINE void output(const double *knob, const double *x, const double *v, const double *w,
+                      double *y)
 {
     (void)knob;
     (void)v;
@@ -88,6 +89,8 @@ static const double importance[] = {1, 1.6, 1.2, 2};
 static const pf_pulse probe = {8, 8, false, probe_amplitude};
 static const pf_pulse task = {8, 12, false, task_amplitude};
 
+PF_NATIVE_LANES(quad_tank)
+
 const pf_plant_class pf_plant_quad_tank = {
     .info = {.name = "quad_tank",
              .title = "quadruple tank with standby pumps and upper feeds",
@@ -110,4 +113,5 @@ const pf_plant_class pf_plant_quad_tank = {
     .derivative = derivative,
     .project = project,
     .output = output,
+    .lanes = &lanes,
 };

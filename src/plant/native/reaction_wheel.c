@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "native.h"
+#include "lanes.h"
 
 #include <math.h>
 
@@ -28,7 +28,7 @@ static double draw(pf_rng *rng, double sd)
     return rng ? sd * pf_rng_normal(rng) : 0;
 }
 
-static void cross(const double *a, const double *b, double *out)
+PF_INLINE void cross(const double *a, const double *b, double *out)
 {
     out[0] = a[1] * b[2] - a[2] * b[1];
     out[1] = a[2] * b[0] - a[0] * b[2];
@@ -49,7 +49,7 @@ static void reset(double *x, pf_rng *rng)
 }
 
 // Sum over the wheels of value times axis.
-static void along_axes(const double *value, double *out)
+PF_INLINE void along_axes(const double *value, double *out)
 {
     double sum[3] = {0, 0, 0};
     for (int i = 0; i < N_WHEELS; i++) {
@@ -64,14 +64,14 @@ static void along_axes(const double *value, double *out)
 
 // m' = 1/4 [(1 - |m|^2) om + 2 m x om + 2 m (m.om)];
 // J om' = -sum a_i u_i + w - om x (J om + J_s sum Om_i a_i);  Om_i' = u_i/J_s - a_i.om'
-static void derivative(const double *knob, const double *x, const double *v, const double *w,
-                       double *dx)
+PF_INLINE void derivative(const double *knob, const double *x, const double *v, const double *w,
+                          double *dx)
 {
     (void)knob;
     const double *m = x + MRP, *om = x + RATE, *speed = x + SPEED;
     double motor[N_WHEELS], reaction[3], stored[3], momentum[3], gyro[3], turn[3];
     for (int i = 0; i < N_WHEELS; i++) {
-        motor[i] = v[i] - friction * tanh(speed[i] * (1 / friction_speed));
+        motor[i] = v[i] - friction * pf__tanh(speed[i] * (1 / friction_speed));
     }
     along_axes(motor, reaction);
     along_axes(speed, stored);
@@ -94,7 +94,8 @@ static void derivative(const double *knob, const double *x, const double *v, con
     }
 }
 
-static void output(const double *knob, const double *x, const double *v, const double *w, double *y)
+PF_INLINE void output(const double *knob, const double *x, const double *v, const double *w,
+                      double *y)
 {
     (void)knob;
     (void)v;
@@ -126,6 +127,8 @@ static const double importance[] = {1, 1.4, 2};
 static const pf_pulse probe = {8, 8, false, probe_amplitude};
 static const pf_pulse task = {8, 12, false, task_amplitude};
 
+PF_NATIVE_LANES(reaction_wheel)
+
 const pf_plant_class pf_plant_reaction_wheel = {
     .info = {.name = "reaction_wheel",
              .title = "four reaction wheels in a pyramid",
@@ -147,4 +150,5 @@ const pf_plant_class pf_plant_reaction_wheel = {
     .reset = reset,
     .derivative = derivative,
     .output = output,
+    .lanes = &lanes,
 };

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "native.h"
+#include "lanes.h"
 
 #include <math.h>
 
@@ -30,14 +30,14 @@ static const double optimal = .5 * 1.225 * 3.14159265358979323846 * 57.5 * 57.5 
                               57.5 * .48001190251033915 / (8.1 * 95 * 8.1 * 95 * 8.1 * 95);
 
 // Heier's approximation; pitch b in deg.
-static double power_coefficient(double lambda, double b)
+PF_INLINE double power_coefficient(double lambda, double b)
 {
     double y = 1 / (lambda + .08 * b) - .035 / (b * b * b + 1);
-    return .5176 * (116 * y - .4 * b - 5) * exp(-21 * y) + .0068 * lambda;
+    return .5176 * (116 * y - .4 * b - 5) * pf__exp(-21 * y) + .0068 * lambda;
 }
 
 // Mean over the blades; blades at the same pitch share the work.
-static double mean_coefficient(double lambda, const double *pitch)
+PF_INLINE double mean_coefficient(double lambda, const double *pitch)
 {
     double b[N_BLADES], c[N_BLADES];
     for (int i = 0; i < N_BLADES; i++) {
@@ -67,8 +67,8 @@ static void reset(double *x, pf_rng *rng)
     x[WIND] = wind;
 }
 
-static void derivative(const double *knob, const double *x, const double *v, const double *w,
-                       double *dx)
+PF_INLINE void derivative(const double *knob, const double *x, const double *v, const double *w,
+                          double *dx)
 {
     (void)knob;
     double rotor = x[ROTOR], generator = x[GENERATOR], wind = x[WIND] + w[0];
@@ -94,7 +94,8 @@ static void derivative(const double *knob, const double *x, const double *v, con
     dx[WIND] = 0;
 }
 
-static void output(const double *knob, const double *x, const double *v, const double *w, double *y)
+PF_INLINE void output(const double *knob, const double *x, const double *v, const double *w,
+                      double *y)
 {
     (void)knob;
     (void)v;
@@ -128,6 +129,8 @@ static const double importance[] = {1, 1, 1};
 static const pf_pulse probe = {8, 8, false, probe_amplitude};
 static const pf_pulse task = {8, 12, false, task_amplitude};
 
+PF_NATIVE_LANES(wind_pitch)
+
 const pf_plant_class pf_plant_wind_pitch = {
     .info = {.name = "wind_pitch",
              .title = "turbine pitch control, three blades",
@@ -149,4 +152,5 @@ const pf_plant_class pf_plant_wind_pitch = {
     .reset = reset,
     .derivative = derivative,
     .output = output,
+    .lanes = &lanes,
 };

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The preflight authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PF_STEP_H
+#define PF_STEP_H
+
+#include "elementary.h"
+#include "native.h"
+
+// The step of a native plant: written once, for one machine (native.c) and for many (lanes.h).
+
+// dx/dt is written into k1..k4; x moves by h.
+PF_INLINE void pf__native_runge_kutta(const pf_plant_class *c, const double *knob, double *x,
+                                      const double *v, const double *w, double h)
+{
+    int n = c->info.n_state;
+    double k1[PF_NATIVE_STATE], k2[PF_NATIVE_STATE], k3[PF_NATIVE_STATE], k4[PF_NATIVE_STATE];
+    double y[PF_NATIVE_STATE];
+    c->derivative(knob, x, v, w, k1);
+    for (int i = 0; i < n; i++) {
+        y[i] = x[i] + .5 * h * k1[i];
+    }
+    c->derivative(knob, y, v, w, k2);
+    for (int i = 0; i < n; i++) {
+        y[i] = x[i] + .5 * h * k2[i];
+    }
+    c->derivative(knob, y, v, w, k3);
+    for (int i = 0; i < n; i++) {
+        y[i] = x[i] + h * k3[i];
+    }
+    c->derivative(knob, y, v, w, k4);
+    for (int i = 0; i < n; i++) {
+        x[i] += h / 6 * (k1[i] + 2 * k2[i] + 2 * k3[i] + k4[i]);
+    }
+}
+
+PF_INLINE void pf__native_deliver(const pf_plant_class *c, const double *knob, const double *x,
+                                  const double *u, const double *gains, double *v)
+{
+    if (c->deliver) {
+        c->deliver(knob, x, u, gains, v);
+    } else {
+        pf__fault_deliver(c->info.n_mech, c->info.mechanisms, u, gains, v);
+    }
+}
+
+PF_INLINE int pf__native_substeps(const pf_plant_class *c)
+{
+    return c->advance ? 1 : c->substeps;
+}
+
+// One of the substeps. slow: how many times longer everything takes.
+PF_INLINE void pf__native_substep(const pf_plant_class *c, const double *knob, double *x,
+                                  const double *u, const double *gains, const double *w,
+                                  double slow)
+{
+    double v[PF_NATIVE_MECH];
+    pf__native_deliver(c, knob, x, u, gains, v);
+    if (c->advance) {
+        c->advance(knob, x, v, w);
+    } else {
+        pf__native_runge_kutta(c, knob, x, v, w, c->info.dt_s / c->substeps / slow);
+    }
+    if (c->project) {
+        c->project(x);
+    }
+}
+
+#endif
