@@ -395,7 +395,9 @@ static pf_status fit_channels(pf_kit_build *out, const pf_kits_request *r, int f
 
 typedef struct alarm_work {
     const pf_kits_request *request;
-    pf_responses responses[2]; // of the paper's library and of the group probes
+    int in_step;
+    // per trial in step: of the paper's library and of the group probes
+    pf_responses responses[PF_ALARM_IN_STEP][2];
     pf_nominal_cache nominal[2];
 } alarm_work;
 
@@ -412,43 +414,98 @@ static int opportunities(const pf_kits_request *r, int trial)
     return (reveal - 1) / PF_SCHEDULE_PERIOD;
 }
 
-static void begin_trial(void *self, uint64_t trial)
+static void begin_trial(void *self, int place, uint64_t trial)
 {
     alarm_work *w = self;
     for (int b = 0; b < 2; b++) {
-        if (w->responses[b].kit) {
-            pf__responses_start(&w->responses[b], w->request->seed, trial, PF_PURPOSE_THRESHOLD, 0,
-                                NULL, NULL);
-            pf__nominal_give(&w->nominal[b], (int)trial, &w->responses[b]);
+        pf_responses *r = &w->responses[place][b];
+        if (r->kit) {
+            pf__responses_start(r, w->request->seed, trial, PF_PURPOSE_THRESHOLD, 0, NULL, NULL);
+            pf__nominal_give(&w->nominal[b], (int)trial, r);
         }
     }
 }
 
-static void end_trial(void *self, uint64_t trial)
+static void end_trial(void *self, int place, uint64_t trial)
 {
     alarm_work *w = self;
     for (int b = 0; b < 2; b++) {
-        if (w->responses[b].kit) {
-            pf__nominal_take(&w->nominal[b], (int)trial, &w->responses[b]);
+        if (w->responses[place][b].kit) {
+            pf__nominal_take(&w->nominal[b], (int)trial, &w->responses[place][b]);
         }
     }
 }
 
-static pf_status run_trial(void *self, const pf_alarm_trial *t, pf_error *error)
+static int family_in(const alarm_work *w, const pf_alarm_trial *t)
 {
-    alarm_work *w = self;
-    int family = pf__family_of(w->request->own, w->request->methods[t->method]);
-    pf_responses *responses = &w->responses[family == PF_FAMILY_GROUP];
+    return pf__family_of(w->request->own, w->request->methods[t->method]);
+}
+
+static pf_responses *responses_of(alarm_work *w, const pf_alarm_trial *t)
+{
+    return &w->responses[t->place][family_in(w, t) == PF_FAMILY_GROUP];
+}
+
+// Asks every session and answers what nobody has answered yet, in step.
+static pf_status answer_all(alarm_work *w, int opportunity, int n, const pf_alarm_trial *trials,
+                            const pf_ask *asks, pf_error *error)
+{
+    pf_question looks[PF_ALARM_IN_STEP * PF_KITS_MAX];
     pf_status status = PF_OK;
-    for (int i = 0; i < t->most && status == PF_OK; i++) {
-        pf_ask ask = pf_session_ask(t->session);
-        const pf_stage1_answer *e = NULL;
-        status = pf__responses_stage1(responses, i, ask.probe, false, &e, error);
-        if (status == PF_OK) {
-            bool norm = family == (int)PF_STATISTIC_NORM;
-            pf_match match = pf__match_norm(e->norm);
-            pf_evidence evidence = {.match = norm ? &match : e->match};
-            status = pf_session_tell_evidence(t->session, &evidence, error);
+    for (int b = 0; b < 2 && status == PF_OK; b++) {
+        int waiting = 0;
+        for (int i = 0; i < n; i++) {
+            pf_responses *r = responses_of(w, &trials[i]);
+            bool asked = opportunity >= trials[i].most || r != &w->responses[trials[i].place][b] ||
+                         !pf__responses_in_step(r) ||
+                         pf__responses_knows(r, opportunity, asks[i].probe, false);
+            for (int k = 0; k < waiting && !asked; k++) {
+                asked = looks[k].responses == r && looks[k].probe == asks[i].probe;
+            }
+            if (!asked) {
+                looks[waiting++] = (pf_question){r, opportunity, asks[i].probe, false};
+            }
+        }
+        status = pf__responses_looks(waiting, looks, error);
+    }
+    return status;
+}
+
+static pf_status tell(alarm_work *w, int opportunity, const pf_alarm_trial *t, int probe,
+                      pf_error *error)
+{
+    const pf_stage1_answer *e = NULL;
+    pf_status status =
+        pf__responses_stage1(responses_of(w, t), opportunity, probe, false, &e, error);
+    if (status != PF_OK) {
+        return status;
+    }
+    bool norm = family_in(w, t) == (int)PF_STATISTIC_NORM;
+    pf_match match = pf__match_norm(e->norm);
+    pf_evidence evidence = {.match = norm ? &match : e->match};
+    return pf_session_tell_evidence(t->session, &evidence, error);
+}
+
+static pf_status run_trials(void *self, int n, const pf_alarm_trial *trials, pf_error *error)
+{
+    alarm_work *w = self;
+    pf_ask asks[PF_ALARM_IN_STEP * PF_KITS_MAX];
+    pf_status status = PF_OK;
+    int most = 0;
+    for (int i = 0; i < n; i++) {
+        most = trials[i].most > most ? trials[i].most : most;
+    }
+    for (int o = 0; o < most && status == PF_OK; o++) {
+        for (int i = 0; i < n; i++) {
+            if (o < trials[i].most) {
+                asks[i] = pf_session_ask(trials[i].session);
+            }
+        }
+        status = answer_all(w, o, n, trials, asks, error);
+        for (int i = 0; i < n && status == PF_OK; i++) {
+            if (o < trials[i].most) {
+                status = tell(w, o, &trials[i], asks[i].probe, error);
+            }
         }
     }
     return status;
@@ -461,16 +518,22 @@ static pf_status open_responses(alarm_work *w, int b, const pf_kit *kit, pf_erro
     pf_nominal_cache *cache = &w->nominal[b];
     void *bytes = NULL;
     size_t n = 0;
-    pf_status status = pf__responses_init(&w->responses[b], r->plant, kit, r->model, error);
+    pf_status status = pf__responses_init(&w->responses[0][b], r->plant, kit, r->model, error);
+    w->in_step =
+        status == PF_OK && pf__responses_in_step(&w->responses[0][b]) ? PF_ALARM_IN_STEP : 1;
+    for (int p = 1; p < w->in_step && status == PF_OK; p++) {
+        status = pf__responses_init(&w->responses[p][b], r->plant, kit, r->model, error);
+    }
     status = status ? status
-                    : pf__nominal_init(cache, &w->responses[b], r->seed, r->settings->alarm_trials,
-                                       r->fingerprint, error);
+                    : pf__nominal_init(cache, &w->responses[0][b], r->seed,
+                                       r->settings->alarm_trials, r->fingerprint, error);
     if (status == PF_OK && r->nominal.get &&
         r->nominal.get(r->nominal.self, cache->key, &bytes, &n) && bytes) {
         pf__nominal_read(cache, bytes, n);
     }
     free(bytes);
-    return status == PF_OK && is_pooled(r) ? pf__responses_pool(&w->responses[b], error) : status;
+    return status == PF_OK && is_pooled(r) ? pf__responses_pool(&w->responses[0][b], error)
+                                           : status;
 }
 
 static void keep_nominal(const alarm_work *w, int b)
@@ -512,9 +575,10 @@ static pf_status run_alarm(alarm_work *w, const pf_kit *const *kits, double *thr
                       .environment = pf_plant_get_info(r->plant)->name,
                       .stream = 1,
                       .self = w,
+                      .in_step = w->in_step,
                       .begin = begin_trial,
                       .end = end_trial,
-                      .run_trial = run_trial};
+                      .run_trials = run_trials};
     pf_status status = pf__fit_alarm(&alarm, &(pf_effort){.threads = 1}, 1, thresholds, error);
     free(most);
     return status;
@@ -532,7 +596,7 @@ static pf_status fit_thresholds(pf_kit_build *builds, const pf_kits_request *r, 
         kits[i] = &builds[family].kit;
         // families of the paper's library share the responses of the first one
         bool shared = family == 1 && builds[0].kit.n_probes > 0;
-        if (!w.responses[b].kit) {
+        if (!w.responses[0][b].kit) {
             status = open_responses(&w, b, &builds[shared ? 0 : family].kit, error);
         }
     }
@@ -542,7 +606,9 @@ static pf_status fit_thresholds(pf_kit_build *builds, const pf_kits_request *r, 
             keep_nominal(&w, b);
         }
         pf__nominal_free(&w.nominal[b]);
-        pf__responses_free(&w.responses[b]);
+        for (int p = 0; p < PF_ALARM_IN_STEP; p++) {
+            pf__responses_free(&w.responses[p][b]);
+        }
     }
     for (int i = 0; i < r->n_methods && status == PF_OK; i++) {
         int family = pf__family_of(r->own, r->methods[i]);

@@ -144,6 +144,14 @@ pf_status pf__responses_init(pf_responses *r, pf_plant *plant, const pf_kit *kit
     if (status == PF_OK && pf__responses_cost(pf_plant_get_info(plant))) {
         status = pf__predictions_init(&r->predictions, &r->arena, k.n_state, window, error);
     }
+    if (status == PF_OK && pf__predicts_many(&r->predictor)) {
+        size_t rows = 1;
+        for (int t = 0; t < k.n_tasks; t++) {
+            size_t own = (size_t)pf_kit_task_rows(kit, t);
+            rows = own > rows ? own : rows;
+        }
+        r->window = pf__arena_take(&r->arena, PF_ROLLS * rows * (size_t)k.n_chan, d);
+    }
     if (status == PF_OK && r->arena.failed) {
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory for the responses of a trial");
     }
@@ -246,7 +254,25 @@ static pf_status observe(pf_responses *r, int probe, pf_key key, bool faulty, pf
                   .start = r->begin,
                   .response = r->response};
     r->rolls++;
+    if (r->ahead && r->ahead->response) {
+        size_t window = (size_t)pf_kit_probe_rows(r->kit, probe) * (size_t)r->info.n_chan;
+        memcpy(r->begin, r->ahead->start, sizeof(double) * (size_t)r->info.n_state);
+        memcpy(r->response, r->ahead->response, sizeof(double) * window);
+        return PF_OK;
+    }
     return pf_rig_run(&rig, probe, key, error);
+}
+
+// The next prediction that was computed with others; NULL: it is another one that is asked for.
+static const double *next_ahead(pf_responses *r, const pf_hypothesis *h)
+{
+    const pf_ahead *a = r->ahead;
+    if (!a || r->ahead_next >= a->n || h->others) {
+        return NULL;
+    }
+    const pf_hypothesis *next = &a->hypotheses[r->ahead_next];
+    bool same = next->probe == h->probe && next->mechanism == h->mechanism && next->gain == h->gain;
+    return same ? a->predicted + (size_t)r->ahead_next++ * a->window : NULL;
 }
 
 // What is predicted from r->begin; answers that cost much are kept.
@@ -257,11 +283,12 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
     size_t n = (size_t)pf_kit_probe_rows(r->kit, h->probe) * (size_t)r->info.n_chan;
     const double *kept =
         r->predictions.known ? pf__predictions_find(&r->predictions, start, h) : NULL;
+    r->rolls += !r->model && !kept;
+    kept = kept ? kept : next_ahead(r, h);
     if (kept) {
         memcpy(out, kept, n * sizeof *out);
         return PF_OK;
     }
-    r->rolls += !r->model;
     pf_status status = r->predictor.predict(r->predictor.self, h, start, n_start, out, error);
     if (status == PF_OK && r->predictions.known) {
         pf__predictions_keep(&r->predictions, start, h, out, n);
@@ -338,6 +365,140 @@ pf_status pf__responses_stage1(pf_responses *r, int opportunity, int probe, bool
     return PF_OK;
 }
 
+bool pf__responses_knows(const pf_responses *r, int opportunity, int probe, bool faulty)
+{
+    return opportunity < PF_RESPONSES_OPPORTUNITIES &&
+           r->evidence[(opportunity * r->info.n_probes + probe) * 2 + faulty].known;
+}
+
+bool pf__responses_in_step(const pf_responses *r)
+{
+    return r->window != NULL;
+}
+
+// Room for PF_ROLLS questions: their responses and what is predicted from each start.
+typedef struct looks_work {
+    pf_arena arena;
+    size_t n_state, window, most; // most: predictions of one
+    double *start, *response, *predicted;
+    pf_hypothesis *hypotheses;
+    const double **from; // per prediction its start and where it goes
+    double **to;
+} looks_work;
+
+static pf_status make_room(looks_work *w, const pf_responses *r, pf_error *error)
+{
+    size_t d = sizeof(double);
+    w->n_state = (size_t)r->info.n_state + 1;
+    w->window = (size_t)r->info.most_rows * (size_t)r->info.n_chan;
+    w->most = 1 + (size_t)r->info.most_targets * (size_t)(1 + r->info.n_grid);
+    size_t n = PF_ROLLS * (1 + (size_t)r->info.most_targets);
+    n = n > w->most ? n : w->most;
+    w->start = pf__arena_take(&w->arena, PF_ROLLS * w->n_state, d);
+    w->response = pf__arena_take(&w->arena, PF_ROLLS * w->window, d);
+    w->predicted = pf__arena_take(&w->arena, n * w->window, d);
+    w->hypotheses = pf__arena_take(&w->arena, n, sizeof *w->hypotheses);
+    w->from = pf__arena_take(&w->arena, n, sizeof *w->from);
+    w->to = pf__arena_take(&w->arena, n, sizeof *w->to);
+    return w->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for responses") : PF_OK;
+}
+
+// Predicts the hypotheses 0..n-1.
+static pf_status predict_all(looks_work *w, const pf_responses *r, int n, pf_error *error)
+{
+    pf_status status = PF_OK;
+    for (int i = 0; i < n; i++) {
+        w->to[i] = w->predicted + (size_t)i * w->window;
+    }
+    for (int i = 0; i < n && status == PF_OK; i += PF_ROLLS) {
+        int some = n - i < PF_ROLLS ? n - i : PF_ROLLS;
+        status = pf__predict_many(&r->predictor, some, w->hypotheses + i, w->from + i,
+                                  r->info.n_state, w->to + i, error);
+    }
+    return status;
+}
+
+// The responses to n questions into memory.
+static pf_status observe_all(looks_work *w, int n, const pf_question *looks, pf_error *error)
+{
+    pf_rig rigs[PF_ROLLS];
+    int probes[PF_ROLLS];
+    pf_key keys[PF_ROLLS];
+    for (int i = 0; i < n; i++) {
+        pf_responses *r = looks[i].responses;
+        rigs[i] = (pf_rig){.plant = r->plant,
+                           .kit = r->kit,
+                           .gains = looks[i].faulty ? r->truth : NULL,
+                           .start = w->start + (size_t)i * w->n_state,
+                           .response = w->response + (size_t)i * w->window};
+        probes[i] = looks[i].probe;
+        keys[i] = pf__responses_stream(r, r->purpose, looks[i].opportunity);
+    }
+    return pf__rigs_run(n, rigs, probes, keys, error);
+}
+
+// At most PF_ROLLS of them.
+static pf_status look_in_step(looks_work *w, int n, const pf_question *looks, pf_error *error)
+{
+    const pf_responses *first = looks[0].responses;
+    int at[PF_ROLLS + 1] = {0};
+    pf_status status = observe_all(w, n, looks, error);
+    for (int i = 0; i < n; i++) {
+        const int32_t *targets = NULL;
+        int q = looks[i].probe, n_targets = pf_kit_probe_targets(first->kit, q, &targets);
+        at[i + 1] = at[i] + 1 + n_targets;
+        for (int t = -1; t < n_targets; t++) {
+            w->hypotheses[at[i] + 1 + t] =
+                t < 0 ? (pf_hypothesis){q, 0, 1, NULL}
+                      : (pf_hypothesis){q, targets[t], first->info.g_cal, NULL};
+            w->from[at[i] + 1 + t] = w->start + (size_t)i * w->n_state;
+        }
+    }
+    status = status ? status : predict_all(w, first, at[n], error);
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        const pf_stage1_answer *answer = NULL;
+        pf_ahead ahead = {w->start + (size_t)i * w->n_state,
+                          w->response + (size_t)i * w->window,
+                          at[i + 1] - at[i],
+                          w->hypotheses + at[i],
+                          w->predicted + (size_t)at[i] * w->window,
+                          w->window};
+        pf_responses *r = looks[i].responses;
+        r->ahead = &ahead;
+        r->ahead_next = 0;
+        status = pf__responses_stage1(r, looks[i].opportunity, looks[i].probe, looks[i].faulty,
+                                      &answer, error);
+        r->ahead = NULL;
+    }
+    return status;
+}
+
+pf_status pf__responses_looks(int n, const pf_question *looks, pf_error *error)
+{
+    looks_work w = {.arena = {0}};
+    pf_status status = n > 0 ? make_room(&w, looks[0].responses, error) : PF_OK;
+    for (int i = 0; i < n && status == PF_OK; i += PF_ROLLS) {
+        status = look_in_step(&w, n - i < PF_ROLLS ? n - i : PF_ROLLS, looks + i, error);
+    }
+    pf__arena_free(&w.arena);
+    return status;
+}
+
+// What a recovery response in r->begin is compared with.
+static pf_status predict_grid(looks_work *w, pf_responses *r, const pf__evidence *e,
+                              pf_error *error)
+{
+    int n = 1 + e->n_targets * r->info.n_grid;
+    pf_status status = make_room(w, r, error);
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        w->hypotheses[i] = i == 0 ? (pf_hypothesis){e->probe, 0, 1, NULL}
+                                  : (pf_hypothesis){e->probe, e->targets[(i - 1) / r->info.n_grid],
+                                                    r->info.grid[(i - 1) % r->info.n_grid], NULL};
+        w->from[i] = r->begin;
+    }
+    return status ? status : predict_all(w, r, n, error);
+}
+
 pf_status pf__responses_recovery(pf_responses *r, int index, int probe, bool faulty,
                                  pf_recovery_response *out, pf_error *error)
 {
@@ -360,12 +521,25 @@ pf_status pf__responses_stage2(pf_responses *r, int index, int probe, bool fault
     pf__evidence seen = evidence(r, probe);
     pf_status status =
         observe(r, probe, pf__responses_stream(r, PF_PURPOSE_RECOVERY, index), faulty, error);
+    looks_work w = {.arena = {0}};
+    pf_ahead ahead = {0};
+    if (status == PF_OK && pf__responses_in_step(r)) {
+        status = predict_grid(&w, r, &seen, error);
+        ahead = (pf_ahead){.n = 1 + seen.n_targets * k.n_grid,
+                           .hypotheses = w.hypotheses,
+                           .predicted = w.predicted,
+                           .window = w.window};
+        r->ahead = &ahead;
+        r->ahead_next = 0;
+    }
     status =
         status ? status : pf__evidence_distance(&seen, r->response, 0, 1, &e->d_nominal, error);
     for (int i = 0; i < seen.n_targets * k.n_grid && status == PF_OK; i++) {
         status = pf__evidence_distance(&seen, r->response, seen.targets[i / k.n_grid],
                                        k.grid[i % k.n_grid], &e->d[i], error);
     }
+    r->ahead = NULL;
+    pf__arena_free(&w.arena);
     e->known = status == PF_OK;
     return status;
 }
@@ -469,6 +643,77 @@ static pf_status node(pf_responses *r, int task, int member, int n, double *valu
     return status;
 }
 
+// The nodes first..last around the middle one, 0..2, that a share needs, and how far it is from the
+// middle: a parabola through all three, but nodes are hit exactly.
+static double around(double share, int *middle, int *first, int *last)
+{
+    double at = fmin(fmax(8 * share, 0), PF_RESPONSES_NODES - 1);
+    int m = (int)lround(at);
+    m = m < 1 ? 1 : m > PF_RESPONSES_NODES - 2 ? PF_RESPONSES_NODES - 2 : m;
+    *middle = m;
+    *first = at == m ? 1 : 0;
+    *last = at == m ? 1 : 2;
+    return at - m;
+}
+
+// Some nodes of a task that nobody knows yet, by member.
+static pf_status fill_nodes(pf_responses *r, int task, int n, const int *members, const int *nodes,
+                            pf_error *error)
+{
+    const int32_t *uses = NULL;
+    double gains[PF_ROLLS][PF_MECH_MAX];
+    pf_attempt attempts[PF_ROLLS];
+    pf_flown flown[PF_ROLLS];
+    pf_kit_task_mechanisms(r->kit, task, &uses);
+    for (int i = 0; i < n; i++) {
+        memcpy(gains[i], set_gains(r, uses[0], nodes[i] / 8.0),
+               (size_t)r->info.n_mech * sizeof(double));
+        attempts[i] = (pf_attempt){.task = task,
+                                   .key = pf__responses_stream(r, PF_PURPOSE_MEMBER, members[i]),
+                                   .gains = gains[i]};
+    }
+    r->rolls += n;
+    pf_status status = pf__flight_fly_many(r->flight, n, attempts, r->window, flown, error);
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        r->nte[(task * PF_RESPONSES_MEMBERS + members[i]) * PF_RESPONSES_NODES + nodes[i]] =
+            flown[i].nte;
+    }
+    return status;
+}
+
+pf_status pf__responses_nte_ahead(pf_responses *r, int task, int n, const double *shares,
+                                  pf_error *error)
+{
+    bool needed[PF_RESPONSES_NODES] = {false};
+    int members[PF_ROLLS], nodes[PF_ROLLS], waiting = 0;
+    if (!pf__responses_in_step(r) || r->anchored || pf_kit_task_policy(r->kit, task)[0]) {
+        return PF_OK;
+    }
+    for (int i = 0; i < n; i++) {
+        int middle, first, last;
+        around(shares[i], &middle, &first, &last);
+        for (int k = first; k <= last; k++) {
+            needed[middle - 1 + k] = true;
+        }
+    }
+    pf_status status = pf__responses_start_tasks(r, error);
+    // the nodes of a member side by side: they share its disturbance
+    for (int i = 0; i < r->n_members * PF_RESPONSES_NODES && status == PF_OK; i++) {
+        int member = i / PF_RESPONSES_NODES, at = i % PF_RESPONSES_NODES;
+        double known = r->nte[(task * PF_RESPONSES_MEMBERS + member) * PF_RESPONSES_NODES + at];
+        if (needed[at] && isnan(known)) {
+            members[waiting] = member;
+            nodes[waiting++] = at;
+        }
+        if (waiting == PF_ROLLS) {
+            status = fill_nodes(r, task, waiting, members, nodes, error);
+            waiting = 0;
+        }
+    }
+    return status == PF_OK && waiting > 0 ? fill_nodes(r, task, waiting, members, nodes, error)
+                                          : status;
+}
+
 pf_status pf__responses_nte(pf_responses *r, int task, int member, double share, double *nte,
                             pf_error *error)
 {
@@ -476,12 +721,8 @@ pf_status pf__responses_nte(pf_responses *r, int task, int member, double share,
     if (status != PF_OK) {
         return status;
     }
-    // the parabola through the three nodes around the share; nodes are hit exactly
-    double at = fmin(fmax(8 * share, 0), PF_RESPONSES_NODES - 1);
-    int middle = (int)lround(at);
-    middle = middle < 1 ? 1 : middle > PF_RESPONSES_NODES - 2 ? PF_RESPONSES_NODES - 2 : middle;
-    double x = at - middle, y[3] = {0};
-    int first = x == 0 ? 1 : 0, last = x == 0 ? 1 : 2;
+    int middle, first, last;
+    double x = around(share, &middle, &first, &last), y[3] = {0};
     for (int i = first; i <= last && status == PF_OK; i++) {
         status = node(r, task, member, middle - 1 + i, &y[i], error);
     }

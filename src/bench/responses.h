@@ -79,6 +79,16 @@ typedef struct pf_recovery_response {
     pf_predictor predictor; // valid until the next call
 } pf_recovery_response;
 
+// A response and predictions from its start that were computed with others', in the order in which
+// they are asked for.
+typedef struct pf_ahead {
+    const double *start, *response; // NULL: only predictions
+    int n;
+    const pf_hypothesis *hypotheses;
+    const double *predicted; // n x window
+    size_t window;           // numbers from one prediction to the next
+} pf_ahead;
+
 typedef struct pf_responses {
     pf_plant *plant;       // not owned
     const pf_kit *kit;     // probes, tasks, scales
@@ -109,6 +119,10 @@ typedef struct pf_responses {
     double *pool; // starts that alarm trials of a deterministic plant share. Nullable.
     bool *pool_known;
 
+    const pf_ahead *ahead; // what the next question finds answered. NULL: nothing
+    int ahead_next;        // prediction of it
+    double *window;        // the longest task's outputs, PF_ROLLS times. NULL: none run in step
+
     pf_predictor predictor;
     pf_flight *flight;                                                 // of the tasks
     double *gains, *begin, *response, *nominal, *predicted, *residual; // work space
@@ -138,6 +152,22 @@ pf_key pf__responses_stream(const pf_responses *responses, pf_purpose purpose, i
 // What the response to a probe at an opportunity says; faulty: the fault is present.
 pf_status pf__responses_stage1(pf_responses *responses, int opportunity, int probe, bool faulty,
                                const pf_stage1_answer **out, pf_error *error);
+
+// One question of pf__responses_stage1.
+typedef struct pf_question {
+    pf_responses *responses;
+    int opportunity, probe;
+    bool faulty;
+} pf_question;
+
+// Whether questions to these are better asked together.
+bool pf__responses_in_step(const pf_responses *responses);
+// Whether a question is answered already.
+bool pf__responses_knows(const pf_responses *responses, int opportunity, int probe, bool faulty);
+// Answers n questions, all to the same plant and kit, with the bits of one after the other;
+// pf__responses_stage1 then finds them.
+pf_status pf__responses_looks(int n, const pf_question *looks, pf_error *error);
+
 // The response to the recovery probe number `index`, valid until the next call.
 pf_status pf__responses_recovery(pf_responses *responses, int index, int probe, bool faulty,
                                  pf_recovery_response *out, pf_error *error);
@@ -149,6 +179,11 @@ pf_status pf__responses_stage2(pf_responses *responses, int index, int probe, bo
 // through the nearest nodes.
 pf_status pf__responses_nte(pf_responses *responses, int task, int member, double share,
                             double *nte, pf_error *error);
+
+// Computes what pf__responses_nte needs for n shares of a task, all members at once where the plant
+// can; without it each number is computed when it is asked for.
+pf_status pf__responses_nte_ahead(pf_responses *responses, int task, int n, const double *shares,
+                                  pf_error *error);
 
 // One start for all tasks of the trial.
 pf_status pf__responses_start_tasks(pf_responses *responses, pf_error *error);

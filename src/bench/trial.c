@@ -670,6 +670,18 @@ static pf_status predict_task(play *p, const pf_joint *joint, int task, double c
     double probability[MOST_GRID + 2], returns[PF_RESPONSES_MEMBERS * (MOST_GRID + 2)];
     open_task open = {p->responses, task, pf_kit_delivered_share(kit, task, *use, correction, 1)};
     pf_task_model model = {&open, p->responses->n_members, 1, use, open_returns};
+    if (joint->faults != PF_FAULTS_MANY) {
+        double shares[MOST_GRID + 1];
+        for (int g = 0; g < joint->n_grid; g++) {
+            shares[g] = joint->grid[g] * open.share;
+        }
+        shares[joint->n_grid] = open.share;
+        pf_status status =
+            pf__responses_nte_ahead(p->responses, task, joint->n_grid + 1, shares, error);
+        if (status != PF_OK) {
+            return status;
+        }
+    }
     return pf__predict_task(&model, joint, p->setup->rule, probability, returns, out, error);
 }
 

@@ -14,17 +14,18 @@
 
 typedef struct work {
     const pf_alarm *alarm;
-    size_t *bytes;         // of a session, per method
-    void **memory;         // workers x methods
-    pf_session **sessions; // workers x methods; NULL: not yet
-    double *peaks;         // methods x trials
+    int in_step;             // trials
+    size_t *bytes;           // of a session, per method
+    void **memory;           // workers x trials in step x methods
+    pf_session **sessions;   // the same; NULL: not yet
+    pf_alarm_trial **trials; // per worker: trials in step x methods
+    double *peaks;           // methods x trials
 } work;
 
-// Stage 1 of one method in one trial, with the method's own acquisition.
-static pf_status run_method(const work *w, int worker, int method, uint64_t trial, pf_error *error)
+// The session of one method in one trial, before its first question.
+static pf_status begin_session(const work *w, int at, int method, uint64_t trial, pf_error *error)
 {
     const pf_alarm *a = w->alarm;
-    int at = worker * a->n_methods + method;
     pf_session **session = &w->sessions[at];
     pf_rules rules =
         pf_kit_get_info(a->kits[method]).rules; // nothing ends stage 1 before its opportunities
@@ -35,43 +36,49 @@ static pf_status run_method(const work *w, int worker, int method, uint64_t tria
         .seed = pf_key_stream(a->seed, a->environment, trial, PF_PURPOSE_METHOD, a->stream),
         .rules = &rules,
         .own = a->own ? a->own[method] : NULL};
-    pf_status status = PF_OK;
     // only a method that draws its probes needs the trial's own seed
     pf_rule rule = *session ? pf_session_method(*session)->rule : PF_RULE_RANDOM;
     if (rule == PF_RULE_RANDOM || rule == PF_RULE_OWN) {
-        status = pf_session_init(session, a->kits[method], &config, w->memory[at], w->bytes[method],
-                                 error);
-    } else {
-        pf_session_reset(*session);
+        return pf_session_init(session, a->kits[method], &config, w->memory[at], w->bytes[method],
+                               error);
     }
-    if (status == PF_OK) {
-        pf_alarm_trial t = {worker, method, trial, a->opportunities[trial], *session};
-        status = a->run_trial(a->self, &t, error);
-    }
-    if (status == PF_OK) {
-        w->peaks[(size_t)method * (size_t)a->trials + trial] = pf_session_get_state(*session).peak;
-    }
-    return status;
+    pf_session_reset(*session);
+    return PF_OK;
 }
 
-static pf_status run_trial(void *self, int worker, size_t trial, pf_error *error)
+// Stage 1 of every method in the trials of one item.
+static pf_status run_item(void *self, int worker, size_t item, pf_error *error)
 {
     const work *w = self;
     const pf_alarm *a = w->alarm;
+    uint64_t first = item * (uint64_t)w->in_step;
+    int places = w->in_step < a->trials - (int)first ? w->in_step : a->trials - (int)first, n = 0;
+    pf_alarm_trial *trials = w->trials[worker];
     pf_status status = PF_OK;
-    if (a->begin) {
-        a->begin(a->self, trial);
+    for (int p = 0; p < places; p++) {
+        uint64_t trial = first + (uint64_t)p;
+        if (a->begin) {
+            a->begin(a->self, p, trial);
+        }
+        for (int i = 0; i < a->n_methods && status == PF_OK; i++, n++) {
+            int at = (worker * w->in_step + p) * a->n_methods + i;
+            status = begin_session(w, at, i, trial, error);
+            trials[n] =
+                (pf_alarm_trial){worker, i, trial, p, a->opportunities[trial], w->sessions[at]};
+        }
     }
-    for (int i = 0; i < a->n_methods && status == PF_OK; i++) {
-        status = run_method(w, worker, i, trial, error);
+    status = status ? status : a->run_trials(a->self, n, trials, error);
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        w->peaks[(size_t)trials[i].method * (size_t)a->trials + trials[i].trial] =
+            pf_session_get_state(trials[i].session).peak;
     }
-    if (a->end && status == PF_OK) {
-        a->end(a->self, trial);
+    for (int p = 0; p < places && a->end && status == PF_OK; p++) {
+        a->end(a->self, p, first + (uint64_t)p);
     }
     return status;
 }
 
-// The peak of a trial. Only a job with one method is ever kept.
+// The peak of a trial. Only a job with one method and one trial at a time is ever kept.
 static int slots_of(void *self, size_t trial, pf_slot *slots)
 {
     const work *w = self;
@@ -82,10 +89,15 @@ static int slots_of(void *self, size_t trial, pf_slot *slots)
 static pf_status make_room(work *w, pf_arena *arena, int n_workers, pf_error *error)
 {
     const pf_alarm *a = w->alarm;
-    size_t methods = (size_t)a->n_methods, all = methods * (size_t)n_workers;
+    size_t methods = (size_t)a->n_methods, some = methods * (size_t)w->in_step;
+    size_t all = some * (size_t)n_workers;
     w->bytes = pf__arena_take(arena, methods, sizeof *w->bytes);
     w->memory = pf__arena_take(arena, all, sizeof *w->memory);
     w->sessions = pf__arena_take(arena, all, sizeof *w->sessions);
+    w->trials = pf__arena_take(arena, (size_t)n_workers, sizeof *w->trials);
+    for (int i = 0; !arena->failed && i < n_workers; i++) {
+        w->trials[i] = pf__arena_take(arena, some, sizeof **w->trials);
+    }
     w->peaks = pf__arena_take(arena, methods * (size_t)a->trials, sizeof *w->peaks);
     for (size_t i = 0; !arena->failed && i < methods; i++) {
         // a kit that is not valid is reported as such, not as a session of no size
@@ -120,13 +132,16 @@ static int gather_shared(work *w)
 pf_status pf__fit_alarm(const pf_alarm *a, const pf_effort *effort, int n_workers,
                         double *thresholds, pf_error *error)
 {
-    work w = {.alarm = a};
+    work w = {.alarm = a, .in_step = a->in_step > 0 ? a->in_step : 1};
     pf_arena arena = {0};
-    n_workers = n_workers < a->trials ? n_workers : a->trials;
+    size_t items = ((size_t)a->trials + (size_t)w.in_step - 1) / (size_t)w.in_step;
+    n_workers = (size_t)n_workers < items ? n_workers : (int)items;
     pf_status status = make_room(&w, &arena, n_workers, error);
     if (status == PF_OK) {
-        status = pf__parallel_kept(effort, n_workers, (size_t)a->trials, run_trial, slots_of, &w,
-                                   "alarm trials", error);
+        status = w.in_step > 1
+                     ? pf__parallel(effort, n_workers, items, run_item, &w, "alarm trials", error)
+                     : pf__parallel_kept(effort, n_workers, items, run_item, slots_of, &w,
+                                         "alarm trials", error);
     }
     // one threshold for all: that which the trials of those who share it together keep
     int n = a->shared ? gather_shared(&w) : a->trials;
@@ -153,8 +168,10 @@ static int draw_opportunities(const pf_plan *plan, uint64_t trial)
     return (reveal - 1) / plan->reveal_period;
 }
 
-static pf_status drive_trial(void *self, const pf_alarm_trial *t, pf_error *error)
+// One trial of one method.
+static pf_status drive_trial(void *self, int n, const pf_alarm_trial *t, pf_error *error)
 {
+    (void)n;
     const pf_source *source = self;
     const pf_predictor *predictor = NULL;
     pf_machine machine = source->machine(source->self, t->worker, 0, 1, &predictor);
@@ -188,7 +205,7 @@ pf_status pf__calibrate_alarm(pf_source *source, pf_error *error)
                       .seed = plan->settings.seed,
                       .environment = plan->environment,
                       .self = source,
-                      .run_trial = drive_trial};
+                      .run_trials = drive_trial};
     pf_status status =
         pf__fit_alarm(&alarm, source->effort, source->n_workers, source->build->threshold, error);
     pf__arena_free(&arena);

@@ -122,7 +122,8 @@ pf_status pf__calibrate_rehearsals(pf_source *source, pf_error *error);
 typedef struct pf_alarm_trial {
     int worker, method;
     uint64_t trial;
-    int most; // opportunities
+    int place; // among the trials in step
+    int most;  // opportunities
     pf_session *session;
 } pf_alarm_trial;
 
@@ -142,11 +143,14 @@ typedef struct pf_alarm {
     const char *environment; // what random streams are named after
     uint64_t stream;         // of the methods that draw their probes
     void *self;
-    // Before and after the methods of a trial, which run one after the other. Nullable.
-    void (*begin)(void *self, uint64_t trial);
-    void (*end)(void *self, uint64_t trial);
-    pf_status (*run_trial)(void *self, const pf_alarm_trial *trial, pf_error *error);
+    int in_step; // trials that run side by side, at most PF_ALARM_IN_STEP; 0: one
+    // Before and after the methods of a trial. Nullable.
+    void (*begin)(void *self, int place, uint64_t trial);
+    void (*end)(void *self, int place, uint64_t trial);
+    // Some trials, each with every method, the methods of a trial side by side.
+    pf_status (*run_trials)(void *self, int n, const pf_alarm_trial *trials, pf_error *error);
 } pf_alarm;
+enum { PF_ALARM_IN_STEP = 16 };
 
 // thresholds[i] is the smallest that at most `rate` of the trials of method i exceed, or with
 // `shared` of the trials of all methods.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_impl.h"
 #include "model/rollout.h"
+#include "plant/plant_impl.h"
 
 #include "host/arena.h"
 
@@ -49,18 +50,52 @@ static pf_status roll_twin(const source *s, pf_roll *roll, const double *start, 
     return pf_plant_roll(s->twin, roll, &(pf_trace){.output = response}, error);
 }
 
+// gains: room for n_mech.
+static pf_status twin_roll(const source *s, const pf_hypothesis *h, double *gains, pf_roll *roll,
+                           pf_error *error)
+{
+    for (int j = 0; j < s->info.n_mech; j++) {
+        gains[j] = j == h->mechanism ? h->gain : h->others ? h->others[j] : 1;
+    }
+    *roll = pf_roll_default();
+    roll->gains = gains;
+    return pf__probe_roll(pf_plant_get_info(s->twin), s->kit, h->probe, roll, error);
+}
+
 static pf_status predict_twin(void *self, const pf_hypothesis *h, const double *start, int n_start,
                               double *response, pf_error *error)
 {
     const source *s = self;
     double gains[PF_MECH_MAX];
-    for (int j = 0; j < s->info.n_mech; j++) {
-        gains[j] = j == h->mechanism ? h->gain : h->others ? h->others[j] : 1;
-    }
-    pf_roll roll = pf_roll_default();
-    roll.gains = gains;
-    pf_status status = pf__probe_roll(pf_plant_get_info(s->twin), s->kit, h->probe, &roll, error);
+    pf_roll roll;
+    pf_status status = twin_roll(s, h, gains, &roll, error);
     return status ? status : roll_twin(s, &roll, start, n_start, response, error);
+}
+
+bool pf__predicts_many(const pf_predictor *predictor)
+{
+    return predictor->predict == predict_twin &&
+           pf__plant_rolls_many(((const source *)predictor->self)->twin);
+}
+
+pf_status pf__predict_many(const pf_predictor *predictor, int n, const pf_hypothesis *h,
+                           const double *const *starts, int n_start, double *const *responses,
+                           pf_error *error)
+{
+    const source *s = predictor->self;
+    double gains[PF_ROLLS][PF_MECH_MAX];
+    pf_roll rolls[PF_ROLLS];
+    pf_trace traces[PF_ROLLS];
+    pf_status status = PF_OK;
+    if (n_start != pf_plant_get_info(s->twin)->n_state) {
+        return pf_fail(error, PF_ERR_INTERNAL, "a start of %d numbers", n_start);
+    }
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        status = twin_roll(s, &h[i], gains[i], &rolls[i], error);
+        rolls[i].start = starts[i];
+        traces[i] = (pf_trace){.output = responses[i]};
+    }
+    return status ? status : pf__plant_roll_many(s->twin, n, rolls, traces, error);
 }
 
 static pf_status run_twin(void *self, const pf_run *run, const double *start, int n_start,

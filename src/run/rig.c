@@ -84,6 +84,30 @@ pf_status pf__same_size(const pf_kit_info *kit, const pf_plant_info *plant, bool
                           kit->n_chan, kit->n_state);
 }
 
+pf_status pf__rigs_run(int n, pf_rig *rigs, const int *probes, const pf_key *keys, pf_error *error)
+{
+    pf_roll rolls[PF_ROLLS];
+    pf_trace traces[PF_ROLLS];
+    pf_kit_info k = pf_kit_get_info(rigs[0].kit);
+    const pf_plant_info *info = pf_plant_get_info(rigs[0].plant);
+    pf_status status = pf__same_size(&k, info, false, error);
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        rolls[i] = pf_roll_default();
+        rolls[i].key = keys[i];
+        rolls[i].gains = rigs[i].gains;
+        rolls[i].disturbance = true;
+        rolls[i].sensor_noise = k.sensor_noise;
+        traces[i] = (pf_trace){.start = rigs[i].start, .output = rigs[i].response};
+        status = pf__probe_roll(info, rigs[i].kit, probes[i], &rolls[i], error);
+    }
+    status = status ? status : pf__plant_roll_many(rigs[0].plant, n, rolls, traces, error);
+    for (int i = 0; i < n && status == PF_OK && k.sensor_noise != 0; i++) {
+        pf__observe_noise(info, keys[i], rolls[i].rows, k.sensor_noise, k.return_scale,
+                          rigs[i].response);
+    }
+    return status;
+}
+
 // One trajectory of the rig, seen through its sensors.
 static pf_status watch(pf_rig *rig, const pf_roll *given, pf_error *error)
 {

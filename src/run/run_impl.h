@@ -21,6 +21,10 @@ void pf__observe_noise(const pf_plant_info *info, pf_key key, int rows, double s
 pf_status pf__same_size(const pf_kit_info *kit, const pf_plant_info *plant, bool state,
                         pf_error *error);
 
+// pf_rig_run of n machines at once, at most PF_ROLLS, of one plant and one kit of a twin, without
+// faults and noise of their own.
+pf_status pf__rigs_run(int n, pf_rig *rigs, const int *probes, const pf_key *keys, pf_error *error);
+
 // What a probe sends: its command, or the closed loop of the plant that it names.
 pf_status pf__probe_roll(const pf_plant_info *info, const pf_kit *kit, int probe, pf_roll *roll,
                          pf_error *error);
@@ -33,6 +37,18 @@ pf_status pf__task_policy(const pf_plant_info *info, const pf_kit *kit, int task
 // model needs.
 pf_status pf__initial_check(const pf_plant_info *info, int n, const double *initial,
                             pf_error *error);
+
+// Whether pf__predict_many takes less time than one prediction after the other.
+bool pf__predicts_many(const pf_predictor *predictor);
+// What a twin predicts for n hypotheses at once, at most PF_ROLLS, each from a start of its own.
+pf_status pf__predict_many(const pf_predictor *predictor, int n, const pf_hypothesis *hypotheses,
+                           const double *const *starts, int n_start, double *const *responses,
+                           pf_error *error);
+
+// pf_flight_fly of n attempts at once, at most PF_ROLLS, at one open-loop task without corrections
+// and faults. memory: n x rows x n_chan numbers.
+pf_status pf__flight_fly_many(pf_flight *flight, int n, const pf_attempt *attempts, double *memory,
+                              pf_flown *flown, pf_error *error);
 
 // The state where all tasks of a flight start: n_state of the plant.
 const double *pf__flight_state(const pf_flight *flight);

@@ -159,6 +159,13 @@ static pf_status track_reference(pf_flight *f, int task, pf_error *error)
                               pf_kit_task_name(f->kit, task));
 }
 
+// What an output is worth.
+static pf_flown tracked(const pf_flight *f, int task, const double *output)
+{
+    double nte = distance(f, task, output, f->tasks[task].output) / f->tasks[task].energy;
+    return (pf_flown){.ret = pf__return(nte), .nte = nte, .regret = NAN};
+}
+
 static pf_status fly_tracked(pf_flight *f, const pf_attempt *a, pf_flown *flown, pf_error *error)
 {
     const pf_kit_info *k = &f->info;
@@ -184,9 +191,31 @@ static pf_status fly_tracked(pf_flight *f, const pf_attempt *a, pf_flown *flown,
     roll.correction = roll.policy >= 0 ? a->corrections : NULL;
     roll.disturbance = true;
     status = pf_plant_roll(f->plant, &roll, &(pf_trace){.output = f->flown}, error);
-    flown->nte =
-        distance(f, a->task, f->flown, f->tasks[a->task].output) / f->tasks[a->task].energy;
-    flown->ret = pf__return(flown->nte);
+    if (status == PF_OK) {
+        *flown = tracked(f, a->task, f->flown);
+    }
+    return status;
+}
+
+pf_status pf__flight_fly_many(pf_flight *f, int n, const pf_attempt *attempts, double *memory,
+                              pf_flown *flown, pf_error *error)
+{
+    int task = attempts[0].task;
+    pf_roll rolls[PF_ROLLS];
+    pf_trace traces[PF_ROLLS];
+    size_t window = (size_t)pf_kit_task_rows(f->kit, task) * (size_t)f->info.n_chan;
+    pf_status status = track_reference(f, task, error);
+    for (int i = 0; i < n; i++) {
+        rolls[i] = task_roll(f, task);
+        rolls[i].key = attempts[i].key;
+        rolls[i].gains = attempts[i].gains;
+        rolls[i].disturbance = true;
+        traces[i] = (pf_trace){.output = memory + (size_t)i * window};
+    }
+    status = status ? status : pf__plant_roll_many(f->plant, n, rolls, traces, error);
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        flown[i] = tracked(f, task, traces[i].output);
+    }
     return status;
 }
 
