@@ -421,6 +421,8 @@ static void begin_trial(void *self, int place, uint64_t trial)
         pf_responses *r = &w->responses[place][b];
         if (r->kit) {
             pf__responses_start(r, w->request->seed, trial, PF_PURPOSE_THRESHOLD, 0, NULL, NULL);
+        }
+        if (w->nominal[b].number) {
             pf__nominal_give(&w->nominal[b], (int)trial, r);
         }
     }
@@ -430,7 +432,7 @@ static void end_trial(void *self, int place, uint64_t trial)
 {
     alarm_work *w = self;
     for (int b = 0; b < 2; b++) {
-        if (w->responses[place][b].kit) {
+        if (w->nominal[b].number) {
             pf__nominal_take(&w->nominal[b], (int)trial, &w->responses[place][b]);
         }
     }
@@ -524,9 +526,11 @@ static pf_status open_responses(alarm_work *w, int b, const pf_kit *kit, pf_erro
     for (int p = 1; p < w->in_step && status == PF_OK; p++) {
         status = pf__responses_init(&w->responses[p][b], r->plant, kit, r->model, error);
     }
-    status = status ? status
-                    : pf__nominal_init(cache, &w->responses[0][b], r->seed,
-                                       r->settings->alarm_trials, r->fingerprint, error);
+    if (status != PF_OK || w->in_step > 1) {
+        return status; // answers that take less time to compute than to keep
+    }
+    status = pf__nominal_init(cache, &w->responses[0][b], r->seed, r->settings->alarm_trials,
+                              r->fingerprint, error);
     if (status == PF_OK && r->nominal.get &&
         r->nominal.get(r->nominal.self, cache->key, &bytes, &n) && bytes) {
         pf__nominal_read(cache, bytes, n);
