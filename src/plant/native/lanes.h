@@ -20,24 +20,34 @@ struct pf_native_lanes {
                    const double *w, double *y);
 };
 
-// One machine among the others.
-typedef struct pf_lane_numbers {
-    double x[PF_NATIVE_STATE], u[PF_NATIVE_MECH], gains[PF_NATIVE_MECH], w[PF_NATIVE_WIND];
-} pf_lane_numbers;
-
-PF_INLINE void pf__lane_take(const pf_plant_class *c, int l, const double *restrict x,
-                             const double *restrict u, const double *restrict gains,
-                             const double *restrict w, pf_lane_numbers *one)
+// n numbers of machine l, and back.
+PF_INLINE void pf__lane_take(int n, int l, const double *restrict from, double *one)
 {
-    for (int i = 0; i < c->info.n_state; i++) {
-        one->x[i] = x[i * PF_LANES + l];
+    for (int i = 0; i < n; i++) {
+        one[i] = from[i * PF_LANES + l];
     }
-    for (int j = 0; j < c->info.n_mech; j++) {
-        one->u[j] = u[j * PF_LANES + l];
-        one->gains[j] = gains[j * PF_LANES + l];
+}
+
+PF_INLINE void pf__lane_put(int n, int l, const double *one, double *restrict to)
+{
+    for (int i = 0; i < n; i++) {
+        to[i * PF_LANES + l] = one[i];
     }
-    for (int i = 0; i < c->n_wind; i++) {
-        one->w[i] = w[i * PF_LANES + l];
+}
+
+// What each machine is delivered.
+PF_INLINE void pf__lanes_deliver(const pf_plant_class *c, int n, const double *restrict knob,
+                                 const double *restrict x, const double *restrict u,
+                                 const double *restrict gains, double *restrict v)
+{
+    for (int l = 0; l < n; l++) {
+        double state[PF_NATIVE_STATE], command[PF_NATIVE_MECH], gain[PF_NATIVE_MECH];
+        double delivered[PF_NATIVE_MECH];
+        pf__lane_take(c->info.n_state, l, x, state);
+        pf__lane_take(c->info.n_mech, l, u, command);
+        pf__lane_take(c->info.n_mech, l, gains, gain);
+        pf__native_deliver(c, knob, state, command, gain, delivered);
+        pf__lane_put(c->info.n_mech, l, delivered, v);
     }
 }
 
@@ -45,15 +55,19 @@ PF_INLINE void pf__lanes_step(const pf_plant_class *c, int n, const double *rest
                               double *restrict x, const double *restrict u,
                               const double *restrict gains, const double *restrict w)
 {
+    double v[PF_NATIVE_MECH * PF_LANES];
     n &= -PF_LANES_ALIGN; // what the compiler may count on
     for (int s = 0; s < pf__native_substeps(c); s++) {
+        if (s == 0 || pf__native_delivers_anew(c)) {
+            pf__lanes_deliver(c, n, knob, x, u, gains, v);
+        }
         for (int l = 0; l < n; l++) {
-            pf_lane_numbers one;
-            pf__lane_take(c, l, x, u, gains, w, &one);
-            pf__native_substep(c, knob, one.x, one.u, one.gains, one.w, 1);
-            for (int i = 0; i < c->info.n_state; i++) {
-                x[i * PF_LANES + l] = one.x[i];
-            }
+            double state[PF_NATIVE_STATE], delivered[PF_NATIVE_MECH], wind[PF_NATIVE_WIND];
+            pf__lane_take(c->info.n_state, l, x, state);
+            pf__lane_take(c->info.n_mech, l, v, delivered);
+            pf__lane_take(c->n_wind, l, w, wind);
+            pf__native_substep(c, knob, state, delivered, wind, 1);
+            pf__lane_put(c->info.n_state, l, state, x);
         }
     }
 }
@@ -65,14 +79,15 @@ PF_INLINE void pf__lanes_output(const pf_plant_class *c, int n, const double *re
 {
     n &= -PF_LANES_ALIGN;
     for (int l = 0; l < n; l++) {
-        double v[PF_NATIVE_MECH], seen[PF_NATIVE_STATE];
-        pf_lane_numbers one;
-        pf__lane_take(c, l, x, u, gains, w, &one);
-        pf__native_deliver(c, knob, one.x, one.u, one.gains, v);
-        c->output(knob, one.x, v, one.w, seen);
-        for (int i = 0; i < c->info.n_chan; i++) {
-            y[i * PF_LANES + l] = seen[i];
-        }
+        double state[PF_NATIVE_STATE], command[PF_NATIVE_MECH], gain[PF_NATIVE_MECH];
+        double delivered[PF_NATIVE_MECH], wind[PF_NATIVE_WIND], seen[PF_NATIVE_STATE];
+        pf__lane_take(c->info.n_state, l, x, state);
+        pf__lane_take(c->info.n_mech, l, u, command);
+        pf__lane_take(c->info.n_mech, l, gains, gain);
+        pf__lane_take(c->n_wind, l, w, wind);
+        pf__native_deliver(c, knob, state, command, gain, delivered);
+        c->output(knob, state, delivered, wind, seen);
+        pf__lane_put(c->info.n_chan, l, seen, y);
     }
 }
 

@@ -26,8 +26,12 @@ static void draw_wind(const pf_plant_class *c, double factor, pf_rng *rng, bool 
 static void step(const pf_plant_class *c, const double *knob, double *x, const double *u,
                  const double *gains, const double *w, double slow)
 {
+    double v[PF_NATIVE_MECH];
     for (int s = 0; s < pf__native_substeps(c); s++) {
-        pf__native_substep(c, knob, x, u, gains, w, slow);
+        if (s == 0 || pf__native_delivers_anew(c)) {
+            pf__native_deliver(c, knob, x, u, gains, v);
+        }
+        pf__native_substep(c, knob, x, v, w, slow);
     }
 }
 

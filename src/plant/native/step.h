@@ -48,13 +48,16 @@ PF_INLINE int pf__native_substeps(const pf_plant_class *c)
     return c->advance ? 1 : c->substeps;
 }
 
-// One of the substeps. slow: how many times longer everything takes.
-PF_INLINE void pf__native_substep(const pf_plant_class *c, const double *knob, double *x,
-                                  const double *u, const double *gains, const double *w,
-                                  double slow)
+// Whether what is delivered depends on the state, so that every substep has its own.
+PF_INLINE bool pf__native_delivers_anew(const pf_plant_class *c)
 {
-    double v[PF_NATIVE_MECH];
-    pf__native_deliver(c, knob, x, u, gains, v);
+    return c->deliver != NULL;
+}
+
+// One of the substeps under the delivered v. slow: how many times longer everything takes.
+PF_INLINE void pf__native_substep(const pf_plant_class *c, const double *knob, double *x,
+                                  const double *v, const double *w, double slow)
+{
     if (c->advance) {
         c->advance(knob, x, v, w);
     } else {
