@@ -254,25 +254,13 @@ static pf_status observe(pf_responses *r, int probe, pf_key key, bool faulty, pf
                   .start = r->begin,
                   .response = r->response};
     r->rolls++;
-    if (r->ahead && r->ahead->response) {
+    if (r->ahead) {
         size_t window = (size_t)pf_kit_probe_rows(r->kit, probe) * (size_t)r->info.n_chan;
         memcpy(r->begin, r->ahead->start, sizeof(double) * (size_t)r->info.n_state);
         memcpy(r->response, r->ahead->response, sizeof(double) * window);
         return PF_OK;
     }
     return pf_rig_run(&rig, probe, key, error);
-}
-
-// The next prediction that was computed with others; NULL: it is another one that is asked for.
-static const double *next_ahead(pf_responses *r, const pf_hypothesis *h)
-{
-    const pf_ahead *a = r->ahead;
-    if (!a || r->ahead_next >= a->n || h->others) {
-        return NULL;
-    }
-    const pf_hypothesis *next = &a->hypotheses[r->ahead_next];
-    bool same = next->probe == h->probe && next->mechanism == h->mechanism && next->gain == h->gain;
-    return same ? a->predicted + (size_t)r->ahead_next++ * a->window : NULL;
 }
 
 // What is predicted from r->begin; answers that cost much are kept.
@@ -284,7 +272,7 @@ static pf_status predict(void *self, const pf_hypothesis *h, const double *start
     const double *kept =
         r->predictions.known ? pf__predictions_find(&r->predictions, start, h) : NULL;
     r->rolls += !r->model && !kept;
-    kept = kept ? kept : next_ahead(r, h);
+    kept = kept ? kept : pf__ahead_next(r->ahead, h);
     if (kept) {
         memcpy(out, kept, n * sizeof *out);
         return PF_OK;
@@ -376,127 +364,38 @@ bool pf__responses_in_step(const pf_responses *r)
     return r->window != NULL;
 }
 
-// Room for PF_ROLLS questions: their responses and what is predicted from each start.
-typedef struct looks_work {
-    pf_arena arena;
-    size_t n_state, window, most; // most: predictions of one
-    double *start, *response, *predicted;
-    pf_hypothesis *hypotheses;
-    const double **from; // per prediction its start and where it goes
-    double **to;
-} looks_work;
-
-static pf_status make_room(looks_work *w, const pf_responses *r, pf_error *error)
-{
-    size_t d = sizeof(double);
-    w->n_state = (size_t)r->info.n_state + 1;
-    w->window = (size_t)r->info.most_rows * (size_t)r->info.n_chan;
-    w->most = 1 + (size_t)r->info.most_targets * (size_t)(1 + r->info.n_grid);
-    size_t n = PF_ROLLS * (1 + (size_t)r->info.most_targets);
-    n = n > w->most ? n : w->most;
-    w->start = pf__arena_take(&w->arena, PF_ROLLS * w->n_state, d);
-    w->response = pf__arena_take(&w->arena, PF_ROLLS * w->window, d);
-    w->predicted = pf__arena_take(&w->arena, n * w->window, d);
-    w->hypotheses = pf__arena_take(&w->arena, n, sizeof *w->hypotheses);
-    w->from = pf__arena_take(&w->arena, n, sizeof *w->from);
-    w->to = pf__arena_take(&w->arena, n, sizeof *w->to);
-    return w->arena.failed ? pf_fail(error, PF_ERR_MEMORY, "out of memory for responses") : PF_OK;
-}
-
-// Predicts the hypotheses 0..n-1.
-static pf_status predict_all(looks_work *w, const pf_responses *r, int n, pf_error *error)
-{
-    pf_status status = PF_OK;
-    for (int i = 0; i < n; i++) {
-        w->to[i] = w->predicted + (size_t)i * w->window;
-    }
-    for (int i = 0; i < n && status == PF_OK; i += PF_ROLLS) {
-        int some = n - i < PF_ROLLS ? n - i : PF_ROLLS;
-        status = pf__predict_many(&r->predictor, some, w->hypotheses + i, w->from + i,
-                                  r->info.n_state, w->to + i, error);
-    }
-    return status;
-}
-
-// The responses to n questions into memory.
-static pf_status observe_all(looks_work *w, int n, const pf_question *looks, pf_error *error)
-{
-    pf_rig rigs[PF_ROLLS];
-    int probes[PF_ROLLS];
-    pf_key keys[PF_ROLLS];
-    for (int i = 0; i < n; i++) {
-        pf_responses *r = looks[i].responses;
-        rigs[i] = (pf_rig){.plant = r->plant,
-                           .kit = r->kit,
-                           .gains = looks[i].faulty ? r->truth : NULL,
-                           .start = w->start + (size_t)i * w->n_state,
-                           .response = w->response + (size_t)i * w->window};
-        probes[i] = looks[i].probe;
-        keys[i] = pf__responses_stream(r, r->purpose, looks[i].opportunity);
-    }
-    return pf__rigs_run(n, rigs, probes, keys, error);
-}
-
 // At most PF_ROLLS of them.
-static pf_status look_in_step(looks_work *w, int n, const pf_question *looks, pf_error *error)
+static pf_status look_in_step(pf_looks *w, int n, const pf_question *questions, pf_error *error)
 {
-    const pf_responses *first = looks[0].responses;
-    int at[PF_ROLLS + 1] = {0};
-    pf_status status = observe_all(w, n, looks, error);
+    const pf_responses *first = questions[0].responses;
+    pf_probed probed[PF_ROLLS];
     for (int i = 0; i < n; i++) {
-        const int32_t *targets = NULL;
-        int q = looks[i].probe, n_targets = pf_kit_probe_targets(first->kit, q, &targets);
-        at[i + 1] = at[i] + 1 + n_targets;
-        for (int t = -1; t < n_targets; t++) {
-            w->hypotheses[at[i] + 1 + t] =
-                t < 0 ? (pf_hypothesis){q, 0, 1, NULL}
-                      : (pf_hypothesis){q, targets[t], first->info.g_cal, NULL};
-            w->from[at[i] + 1 + t] = w->start + (size_t)i * w->n_state;
-        }
+        const pf_responses *r = questions[i].responses;
+        probed[i] = (pf_probed){questions[i].faulty ? r->truth : NULL, questions[i].probe,
+                                pf__responses_stream(r, r->purpose, questions[i].opportunity)};
     }
-    status = status ? status : predict_all(w, first, at[n], error);
+    pf_status status = pf__looks_run(w, first->plant, &first->predictor, n, probed, error);
     for (int i = 0; i < n && status == PF_OK; i++) {
+        const pf_question *q = &questions[i];
         const pf_stage1_answer *answer = NULL;
-        pf_ahead ahead = {w->start + (size_t)i * w->n_state,
-                          w->response + (size_t)i * w->window,
-                          at[i + 1] - at[i],
-                          w->hypotheses + at[i],
-                          w->predicted + (size_t)at[i] * w->window,
-                          w->window};
-        pf_responses *r = looks[i].responses;
-        r->ahead = &ahead;
-        r->ahead_next = 0;
-        status = pf__responses_stage1(r, looks[i].opportunity, looks[i].probe, looks[i].faulty,
-                                      &answer, error);
-        r->ahead = NULL;
+        pf_ahead ahead = pf__looks_ahead(w, i);
+        q->responses->ahead = &ahead;
+        status =
+            pf__responses_stage1(q->responses, q->opportunity, q->probe, q->faulty, &answer, error);
+        q->responses->ahead = NULL;
     }
     return status;
 }
 
-pf_status pf__responses_looks(int n, const pf_question *looks, pf_error *error)
+pf_status pf__responses_looks(int n, const pf_question *questions, pf_error *error)
 {
-    looks_work w = {.arena = {0}};
-    pf_status status = n > 0 ? make_room(&w, looks[0].responses, error) : PF_OK;
+    pf_looks w = {.kit = NULL};
+    pf_status status = n > 0 ? pf__looks_init(&w, questions[0].responses->kit, error) : PF_OK;
     for (int i = 0; i < n && status == PF_OK; i += PF_ROLLS) {
-        status = look_in_step(&w, n - i < PF_ROLLS ? n - i : PF_ROLLS, looks + i, error);
+        status = look_in_step(&w, n - i < PF_ROLLS ? n - i : PF_ROLLS, questions + i, error);
     }
-    pf__arena_free(&w.arena);
+    pf__looks_free(&w);
     return status;
-}
-
-// What a recovery response in r->begin is compared with.
-static pf_status predict_grid(looks_work *w, pf_responses *r, const pf__evidence *e,
-                              pf_error *error)
-{
-    int n = 1 + e->n_targets * r->info.n_grid;
-    pf_status status = make_room(w, r, error);
-    for (int i = 0; i < n && status == PF_OK; i++) {
-        w->hypotheses[i] = i == 0 ? (pf_hypothesis){e->probe, 0, 1, NULL}
-                                  : (pf_hypothesis){e->probe, e->targets[(i - 1) / r->info.n_grid],
-                                                    r->info.grid[(i - 1) % r->info.n_grid], NULL};
-        w->from[i] = r->begin;
-    }
-    return status ? status : predict_all(w, r, n, error);
 }
 
 pf_status pf__responses_recovery(pf_responses *r, int index, int probe, bool faulty,
@@ -521,16 +420,13 @@ pf_status pf__responses_stage2(pf_responses *r, int index, int probe, bool fault
     pf__evidence seen = evidence(r, probe);
     pf_status status =
         observe(r, probe, pf__responses_stream(r, PF_PURPOSE_RECOVERY, index), faulty, error);
-    looks_work w = {.arena = {0}};
-    pf_ahead ahead = {0};
+    pf_looks w = {.kit = NULL};
+    pf_ahead ahead = {.n = 0};
     if (status == PF_OK && pf__responses_in_step(r)) {
-        status = predict_grid(&w, r, &seen, error);
-        ahead = (pf_ahead){.n = 1 + seen.n_targets * k.n_grid,
-                           .hypotheses = w.hypotheses,
-                           .predicted = w.predicted,
-                           .window = w.window};
+        status = pf__looks_init(&w, r->kit, error);
+        status = status ? status : pf__looks_grid(&w, &r->predictor, probe, r->begin, error);
+        ahead = status ? ahead : pf__looks_ahead(&w, 0);
         r->ahead = &ahead;
-        r->ahead_next = 0;
     }
     status =
         status ? status : pf__evidence_distance(&seen, r->response, 0, 1, &e->d_nominal, error);
@@ -539,7 +435,7 @@ pf_status pf__responses_stage2(pf_responses *r, int index, int probe, bool fault
                                        k.grid[i % k.n_grid], &e->d[i], error);
     }
     r->ahead = NULL;
-    pf__arena_free(&w.arena);
+    pf__looks_free(&w);
     e->known = status == PF_OK;
     return status;
 }

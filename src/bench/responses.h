@@ -4,6 +4,7 @@
 #define PF_RESPONSES_H
 
 #include "host/arena.h"
+#include "run/looks.h"
 #include "preflight/kit.h"
 #include "preflight/plant.h"
 #include "preflight/session.h"
@@ -79,16 +80,6 @@ typedef struct pf_recovery_response {
     pf_predictor predictor; // valid until the next call
 } pf_recovery_response;
 
-// A response and predictions from its start that were computed with others', in the order in which
-// they are asked for.
-typedef struct pf_ahead {
-    const double *start, *response; // NULL: only predictions
-    int n;
-    const pf_hypothesis *hypotheses;
-    const double *predicted; // n x window
-    size_t window;           // numbers from one prediction to the next
-} pf_ahead;
-
 typedef struct pf_responses {
     pf_plant *plant;       // not owned
     const pf_kit *kit;     // probes, tasks, scales
@@ -119,9 +110,8 @@ typedef struct pf_responses {
     double *pool; // starts that alarm trials of a deterministic plant share. Nullable.
     bool *pool_known;
 
-    const pf_ahead *ahead; // what the next question finds answered. NULL: nothing
-    int ahead_next;        // prediction of it
-    double *window;        // the longest task's outputs, PF_ROLLS times. NULL: none run in step
+    pf_ahead *ahead; // what the next questions find answered. NULL: nothing
+    double *window;  // the longest task's outputs, PF_ROLLS times. NULL: none run in step
 
     pf_predictor predictor;
     pf_flight *flight;                                                 // of the tasks

@@ -9,7 +9,7 @@
 #include "host/parallel.h"
 #include "kit_build.h"
 #include "preflight/session.h"
-#include "run/run_impl.h"
+#include "run/looks.h"
 
 // One calibration over two sources. A source (a plant with its predictor, or recordings) gives
 // scales, the matches of its episodes and a return table; the fit and the alarm are the same.
@@ -183,6 +183,7 @@ typedef struct pf_worker {
     double *predicted;     // the same
     double *signatures;    // most targets x window
     double *scratch;       // pf__match_scratch
+    pf_ahead *ahead;       // what the next predictions are, where somebody computed them. NULL: no
     double *gains;         // n_mech
     double *still;         // longest probe or task x n_mech: no command at all
     pf_match *matches;     // most targets
@@ -199,6 +200,7 @@ typedef struct pf_plant_source {
     pf_arena arena;
     int n_workers;
     pf_worker *workers;
+    int in_step; // episodes of a class that run side by side
     // Slots of all episodes: per probe, class, episode, target.
     pf_match *matches;
     double *plain; // with weights: rms off the signatures without them, by slot

@@ -6,6 +6,7 @@
 #include "source.h"
 
 #include <math.h>
+#include <string.h>
 
 // A plant as the source of a calibration, with a twin or a learned model that predicts.
 
@@ -162,10 +163,26 @@ static size_t slot(const pf_plant_source *c, int probe, int class, int episode)
            ((size_t) class * (size_t)c->plan->settings.episodes + (size_t)episode) * targets;
 }
 
+// What was computed ahead, or else what the worker's own predictor says.
+static pf_status predict_ahead(void *self, const pf_hypothesis *h, const double *start, int n_start,
+                               double *response, pf_error *error)
+{
+    const pf_worker *w = self;
+    const double *known = pf__ahead_next(w->ahead, h);
+    if (!known) {
+        return w->predictor.predict(w->predictor.self, h, start, n_start, response, error);
+    }
+    size_t rows = (size_t)pf_kit_probe_rows(w->rig.kit, h->probe);
+    memcpy(response, known, rows * (size_t)pf_kit_get_info(w->rig.kit).n_chan * sizeof *known);
+    return PF_OK;
+}
+
 pf__evidence pf__worker_evidence(const pf_plant_source *c, int worker, int probe)
 {
     const pf_worker *w = &c->workers[worker];
-    pf__evidence e = {.predictor = w->predictor,
+    pf__evidence e = {.predictor = w->ahead
+                                       ? (pf_predictor){(void *)(uintptr_t)w, predict_ahead, NULL}
+                                       : w->predictor,
                       .start = w->start,
                       .n_start = c->build.kit.n_state,
                       .nominal = w->nominal,
@@ -221,41 +238,88 @@ static void set_gains(const pf_plan *plan, int probe, int class, int episode, do
     }
 }
 
-// The probe, class and number of an episode.
-static void find_episode(const pf_plant_source *c, size_t item, int *probe, int *class,
+enum { EPISODES_IN_STEP = 16 };
+
+// Items of a class.
+static size_t groups(const pf_plant_source *c)
+{
+    return ((size_t)c->plan->settings.episodes + (size_t)c->in_step - 1) / (size_t)c->in_step;
+}
+
+// The probe and class of an item, and its first episode; how many it has.
+static int find_episodes(const pf_plant_source *c, size_t item, int *probe, int *class,
                          int *episode)
 {
-    *class = (int)(item / (size_t)c->plan->settings.episodes);
-    *episode = (int)(item % (size_t)c->plan->settings.episodes);
+    *class = (int)(item / groups(c));
+    *episode = (int)(item % groups(c)) * c->in_step;
     *probe = 0;
     while (*class >= n_classes(c, *probe)) {
         *class -= n_classes(c, (*probe)++);
     }
+    int left = c->plan->settings.episodes - *episode;
+    return left < c->in_step ? left : c->in_step;
+}
+
+static pf_key episode_key(const pf_plan *plan, int probe, int class, int episode)
+{
+    int stream = class > plan->probes[probe].n_targets ? 2 : class > 0;
+    return pf_key_stream(plan->settings.seed, plan->environment, (uint64_t)episode,
+                         PF_PURPOSE_CALIBRATION, (uint64_t)stream);
 }
 
 // One episode: the physical response, the predictions from its saved start, the matches.
-static pf_status run_episode(void *self, int worker, size_t item, pf_error *error)
+static pf_status run_episode(pf_plant_source *c, int worker, int probe, int class, int episode,
+                             pf_error *error)
 {
-    pf_plant_source *c = self;
-    const pf_plan *plan = c->plan;
     pf_worker *w = &c->workers[worker];
-    int probe, class, episode;
-    find_episode(c, item, &probe, &class, &episode);
-    set_gains(plan, probe, class, episode, w->gains);
-    int stream = class > plan->probes[probe].n_targets ? 2 : class > 0;
-    pf_key key = pf_key_stream(plan->settings.seed, plan->environment, (uint64_t)episode,
-                               PF_PURPOSE_CALIBRATION, (uint64_t)stream);
+    set_gains(c->plan, probe, class, episode, w->gains);
+    pf_key key = episode_key(c->plan, probe, class, episode);
     pf_status status = pf__plant_run(c, worker, probe, w->gains, key, error);
     return status == PF_OK ? match_episode(c, worker, probe, slot(c, probe, class, episode), error)
                            : status;
 }
 
+// The same of some episodes of a class in step.
+static pf_status run_in_step(pf_plant_source *c, int worker, int probe, int class, int first, int n,
+                             pf_error *error)
+{
+    pf_worker *w = &c->workers[worker];
+    double gains[PF_ROLLS][PF_MECH_MAX];
+    pf_probed probed[PF_ROLLS];
+    pf_looks looks;
+    pf_status status = pf__looks_init(&looks, &c->build.kit, error);
+    for (int i = 0; i < n; i++) {
+        set_gains(c->plan, probe, class, first + i, gains[i]);
+        probed[i] = (pf_probed){gains[i], probe, episode_key(c->plan, probe, class, first + i)};
+    }
+    status = status ? status : pf__looks_run(&looks, w->plant, &w->predictor, n, probed, error);
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        size_t rows = (size_t)c->plan->probes[probe].rows, d = sizeof(double);
+        pf_ahead ahead = pf__looks_ahead(&looks, i);
+        memcpy(w->start, ahead.start, (size_t)c->plan->n_state * d);
+        memcpy(w->response, ahead.response, rows * (size_t)c->plan->n_chan * d);
+        w->ahead = &ahead;
+        status = match_episode(c, worker, probe, slot(c, probe, class, first + i), error);
+        w->ahead = NULL;
+    }
+    pf__looks_free(&looks);
+    return status;
+}
+
+static pf_status run_episodes_of(void *self, int worker, size_t item, pf_error *error)
+{
+    pf_plant_source *c = self;
+    int probe, class, episode, n = find_episodes(c, item, &probe, &class, &episode);
+    return c->in_step > 1 ? run_in_step(c, worker, probe, class, episode, n, error)
+                          : run_episode(c, worker, probe, class, episode, error);
+}
+
 static int episode_slots(void *self, size_t item, pf_slot *slots)
 {
     pf_plant_source *c = self;
-    int probe, class, episode;
-    find_episode(c, item, &probe, &class, &episode);
-    size_t at = slot(c, probe, class, episode), n = (size_t)c->plan->probes[probe].n_targets;
+    int probe, class, episode, some = find_episodes(c, item, &probe, &class, &episode);
+    size_t at = slot(c, probe, class, episode);
+    size_t n = (size_t)some * (size_t)c->plan->probes[probe].n_targets;
     slots[0] = (pf_slot){.data = c->matches + at, .size = n * sizeof *c->matches, .loose = true};
     if (c->plain) {
         slots[1] = (pf_slot){.data = c->plain + at, .size = n * sizeof *c->plain};
@@ -269,9 +333,8 @@ static void say_time(void *self, size_t first, size_t n, double seconds)
     const pf_plant_source *c = self;
     double rows = 0;
     for (size_t i = first; i < first + n; i++) {
-        int probe, class, episode;
-        find_episode(c, i, &probe, &class, &episode);
-        rows += pf__look_rows(c->plan, probe);
+        int probe, class, episode, some = find_episodes(c, i, &probe, &class, &episode);
+        rows += some * pf__look_rows(c->plan, probe);
     }
     pf__plant_estimate(c, seconds / rows);
 }
@@ -280,6 +343,8 @@ static pf_status run_episodes(pf_plant_source *c, pf_error *error)
 {
     const pf_plan *plan = c->plan;
     size_t units = 0, slots = 0;
+    bool in_step = !c->model && pf__predicts_many(&c->workers[0].predictor);
+    c->in_step = in_step ? EPISODES_IN_STEP : 1;
     c->first = pf__arena_take(&c->arena, (size_t)plan->n_probes, sizeof *c->first);
     for (int q = 0; q < plan->n_probes && c->first; q++) {
         c->first[q] = slots;
@@ -296,8 +361,8 @@ static pf_status run_episodes(pf_plant_source *c, pf_error *error)
     }
     pf_timing timing = {.effort = c->effort, .self = c, .say = say_time};
     pf_effort effort = pf__timed(&timing);
-    return pf__parallel_kept(&effort, c->n_workers, units * (size_t)plan->settings.episodes,
-                             run_episode, episode_slots, c, "episodes", error);
+    return pf__parallel_kept(&effort, c->n_workers, units * groups(c), run_episodes_of,
+                             episode_slots, c, "episodes", error);
 }
 
 // --- the source
