@@ -91,6 +91,7 @@ typedef struct pf_responses {
     uint64_t curve_seed;   // whose curves are known
     double *curves;        // tasks x curves x nodes, NaN: not yet
     int n_members;
+    int askers;     // methods that ask for the same trial one after the other
     bool has_trial; // a trial was started: that of seed, trial, purpose and truth
     uint64_t seed, trial;
     pf_purpose purpose;

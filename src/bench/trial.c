@@ -556,6 +556,29 @@ static void count_look(play *p, int round)
     }
 }
 
+// Several methods ask for most probes of an opportunity sooner or later, and many responses in step
+// take less time than a few one after the other: those to every probe at this opportunity and the
+// next ones. What fails here is asked for again, and fails, by who needs it.
+static void look_ahead(const play *p, int round, int probe)
+{
+    enum { OPPORTUNITIES = 4, PROBES = 8 };
+    pf_responses *r = p->responses;
+    int n_probes = pf_kit_get_info(r->kit).n_probes, first = round / PF_SCHEDULE_PERIOD - 1, n = 0;
+    pf_question questions[OPPORTUNITIES * PROBES];
+    if (!pf__responses_in_step(r) || r->askers < 2 || n_probes > PROBES ||
+        pf__responses_knows(r, first, probe, present(p, round))) {
+        return;
+    }
+    for (int i = 0; i < OPPORTUNITIES * n_probes; i++) {
+        int o = first + i / n_probes, at = PF_SCHEDULE_PERIOD * (o + 1);
+        bool faulty = present(p, at);
+        if (at < p->schedule->reveal && !pf__responses_knows(r, o, i % n_probes, faulty)) {
+            questions[n++] = (pf_question){r, o, i % n_probes, faulty};
+        }
+    }
+    pf__responses_looks(n, questions, NULL);
+}
+
 // Stage 1: one opportunity every five rounds before the reveal.
 static pf_status diagnose(play *p, pf_error *error)
 {
@@ -566,6 +589,7 @@ static pf_status diagnose(play *p, pf_error *error)
          round += PF_SCHEDULE_PERIOD) {
         pf_ask ask = pf_session_ask(s);
         const pf_stage1_answer *e = NULL;
+        look_ahead(p, round, ask.probe);
         pf_status status = pf__responses_stage1(p->responses, round / PF_SCHEDULE_PERIOD - 1,
                                                 ask.probe, present(p, round), &e, error);
         if (status != PF_OK) {

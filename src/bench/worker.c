@@ -434,6 +434,7 @@ static pf_status take_kits(worker *w, const cached_kits *kits, pf_error *error)
     for (int b = 0; b < 2 && status == PF_OK && shared; b++) {
         const pf_kit *kit = pf__kits_library(&kits->kits, b == 1);
         status = kit ? pf__responses_init(&w->responses[b], plant, kit, model, error) : PF_OK;
+        w->responses[b].askers = w->experiment->suite->methods.n;
         w->responses[b].own_reference =
             w->experiment->suite->settings.reference == PF_REFERENCE_MEMBER;
         if (status == PF_OK && kit && model &&
