@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Trajectories in step have the bits that each has alone; exp and tanh are libm's but for rounding.
+// Trajectories in step have the bits that each has alone; their functions are libm's but for
+// rounding.
 
 // --- exp and tanh
 
@@ -40,6 +41,23 @@ static void test_elementary(void)
     if (!CHECK(worst_exp <= 2 && worst_tanh <= 4)) {
         printf("exp off by %g, tanh by %g units\n", worst_exp, worst_tanh);
     }
+    double worst_sine = 0, s, c;
+    for (int i = 0; i < 400000; i++) {
+        double scale = ldexp(1, i % 60 - 40), x = scale * (2 * pf_rng_uniform(&rng) - 1);
+        x = fabs(x) < 500000 ? x : x / 4;
+        x = i % 3 ? x : rint(fmod(x, 300000)) * 1.5707963267948966 + x * 1e-12;
+        pf__sin_cos(x, &s, &c);
+        worst_sine = fmax(worst_sine, fmax(units(s, sin(x)), units(c, cos(x))));
+    }
+    if (!CHECK(worst_sine <= 3)) {
+        printf("sine off by %g units\n", worst_sine);
+    }
+    pf__sin_cos(-0.0, &s, &c);
+    CHECK(s == 0 && c == 1);
+    pf__sin_cos(INFINITY, &s, &c);
+    CHECK(isnan(s) && isnan(c));
+    pf__sin_cos(-1e6, &s, &c);
+    CHECK(isnan(s) && isnan(c));
     CHECK(pf__exp(0) == 1 && pf__exp(-0.0) == 1 && pf__tanh(0) == 0);
     CHECK(signbit(pf__tanh(-0.0)) && pf__tanh(-30) == -1 && pf__tanh(INFINITY) == 1);
     CHECK(pf__exp(-800) == 0 && pf__exp(-INFINITY) == 0 && isinf(pf__exp(800)) &&
@@ -151,7 +169,7 @@ static void test_errors(void)
 
 void test_lanes(void)
 {
-    PF_CASE("exp and tanh of the plants are libm's but for rounding");
+    PF_CASE("functions of the plants are libm's but for rounding");
     test_elementary();
     PF_CASE("trajectories in step have the bits of each alone");
     test_in_step();

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#include "native.h"
-#include "plant/plant_impl.h"
+#include "lanes.h"
 
 #include <math.h>
 
@@ -59,8 +58,8 @@ static const pf_mechanism mechanisms[] = {
 
 // Gains and limits act on the channels; the mixer turns them into the speeds (rpm) that the rotors
 // are told to reach, which is what the rest of this plant takes as v.
-static void deliver(const double *knob, const double *x, const double *u, const double *gains,
-                    double *v)
+PF_INLINE void deliver(const double *knob, const double *x, const double *u, const double *gains,
+                       double *v)
 {
     (void)knob;
     (void)x;
@@ -75,8 +74,8 @@ static void deliver(const double *knob, const double *x, const double *u, const 
 }
 
 // Euler angles 3-2-1;  M v_z' = T cos phi cos theta - M g;  J om' = moments - om x J om
-static void derivative(const double *knob, const double *x, const double *v, const double *w,
-                       double *dx)
+PF_INLINE void derivative(const double *knob, const double *x, const double *v, const double *w,
+                          double *dx)
 {
     (void)knob;
     double thrust = w[0], lift[3] = {0, 0, 0};
@@ -90,8 +89,9 @@ static void derivative(const double *knob, const double *x, const double *v, con
     }
     double moment[3] = {arm * lift[0] + w[1], arm * lift[1] + w[2], drag * lift[2] + w[3]};
     double p = x[RATE], q = x[RATE + 1], r = x[RATE + 2];
-    double sin_roll = sin(x[ANGLE]), cos_roll = cos(x[ANGLE]);
-    double sin_pitch = sin(x[ANGLE + 1]), cos_pitch = cos(x[ANGLE + 1]);
+    double sin_roll, cos_roll, sin_pitch, cos_pitch;
+    pf__sin_cos(x[ANGLE], &sin_roll, &cos_roll);
+    pf__sin_cos(x[ANGLE + 1], &sin_pitch, &cos_pitch);
     double turn = (sin_roll * q + cos_roll * r) / cos_pitch; // yaw' of the Euler angles
     dx[ALTITUDE] = x[CLIMB];
     dx[CLIMB] = thrust * cos_roll * cos_pitch * (1 / mass) - gravity;
@@ -103,7 +103,8 @@ static void derivative(const double *knob, const double *x, const double *v, con
     dx[RATE + 2] = (moment[2] - (inertia[1] - inertia[0]) * p * q) * (1 / inertia[2]);
 }
 
-static void output(const double *knob, const double *x, const double *v, const double *w, double *y)
+PF_INLINE void output(const double *knob, const double *x, const double *v, const double *w,
+                      double *y)
 {
     (void)knob;
     (void)v;
@@ -128,6 +129,8 @@ static const double importance[] = {2, 2, 1};
 static const pf_pulse probe = {8, 8, true, probe_amplitude};
 static const pf_pulse task = {8, 12, true, task_amplitude};
 
+PF_NATIVE_LANES(quadrotor)
+
 const pf_plant_class pf_plant_quadrotor = {
     .info = {.name = "quadrotor",
              .title = "altitude control of a quadrotor, idle moment channels",
@@ -150,4 +153,5 @@ const pf_plant_class pf_plant_quadrotor = {
     .derivative = derivative,
     .deliver = deliver,
     .output = output,
+    .lanes = &lanes,
 };
