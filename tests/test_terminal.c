@@ -412,7 +412,7 @@ static void check_bench(void)
         pf_skip("this build has no experiments");
         return;
     }
-    CHECK_CONTAINS(text, "profile paper: 4400 trials, a minute on two cores\n");
+    CHECK_CONTAINS(text, "profile paper: 4400 trials, half a minute on two cores\n");
     CHECK(!strstr(text, " 1 environments") && strstr(text, " 1 environment,"));
     free(text);
     says("bench list --profile quick", 0, "profile quick: 88 trials\n", true);
