@@ -73,22 +73,39 @@ PF_INLINE void currents(const double *v, const double *w, double *current)
     current[0] = slack < -slack_a ? -slack_a : slack > slack_a ? slack_a : slack;
 }
 
-PF_INLINE void derivative(const double *knob, const double *x, const double *v, const double *w,
-                          double *dx)
+// alone: an idle string, which stays as it is with and without its exponentials, is left out.
+PF_INLINE void rates(bool alone, const double *x, const double *v, const double *w, double *dx)
 {
-    (void)knob;
     double current[N_STRINGS];
     currents(v, w, current);
     PF_UNROLL
     for (int j = 0; j < N_STRINGS; j++) {
         const double *string = x + PER_STRING * j;
         double *change = dx + PER_STRING * j, i = current[j], charge = string[CHARGE];
+        change[CHARGE] = change[SHORT] = change[LONG] = 0;
+        if (alone && i == 0 && string[SHORT] == 0 && string[LONG] == 0) {
+            continue;
+        }
         double short_capacity = -752.9 * pf__exp(-13.51 * charge) + 703.6; // F
         double long_capacity = -6056 * pf__exp(-27.12 * charge) + 4475;    // F
         change[CHARGE] = -i * (1 / capacity_as);
         change[SHORT] = (i - string[SHORT] / short_resistance(charge)) / short_capacity;
         change[LONG] = (i - string[LONG] / long_resistance(charge)) / long_capacity;
     }
+}
+
+static void derivative(const double *knob, const double *x, const double *v, const double *w,
+                       double *dx)
+{
+    (void)knob;
+    rates(true, x, v, w, dx);
+}
+
+PF_INLINE void derivative_in_step(const double *knob, const double *x, const double *v,
+                                  const double *w, double *dx)
+{
+    (void)knob;
+    rates(false, x, v, w, dx);
 }
 
 // String voltages in V, with the currents at the end of the step.
@@ -128,7 +145,7 @@ static const double importance[] = {1, 1.3, 1.7, 2};
 static const pf_pulse probe = {8, 8, false, probe_amplitude};
 static const pf_pulse task = {8, 12, false, task_amplitude};
 
-PF_NATIVE_LANES(battery)
+PF_NATIVE_LANES_BY(battery, derivative_in_step)
 
 const pf_plant_class pf_plant_battery = {
     .info = {.name = "battery",

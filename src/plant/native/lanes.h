@@ -51,9 +51,10 @@ PF_INLINE void pf__lanes_deliver(const pf_plant_class *c, int n, const double *r
     }
 }
 
-PF_INLINE void pf__lanes_step(const pf_plant_class *c, int n, const double *restrict knob,
-                              double *restrict x, const double *restrict u,
-                              const double *restrict gains, const double *restrict w)
+PF_INLINE void pf__lanes_step(const pf_plant_class *c, pf_derivative derivative, int n,
+                              const double *restrict knob, double *restrict x,
+                              const double *restrict u, const double *restrict gains,
+                              const double *restrict w)
 {
     double v[PF_NATIVE_MECH * PF_LANES];
     n &= -PF_LANES_ALIGN; // what the compiler may count on
@@ -66,7 +67,7 @@ PF_INLINE void pf__lanes_step(const pf_plant_class *c, int n, const double *rest
             pf__lane_take(c->info.n_state, l, x, state);
             pf__lane_take(c->info.n_mech, l, v, delivered);
             pf__lane_take(c->n_wind, l, w, wind);
-            pf__native_substep(c, knob, state, delivered, wind, 1);
+            pf__native_substep(c, derivative, knob, state, delivered, wind, 1);
             pf__lane_put(c->info.n_state, l, state, x);
         }
     }
@@ -93,12 +94,14 @@ PF_INLINE void pf__lanes_output(const pf_plant_class *c, int n, const double *re
 
 // PF_NATIVE_LANES(NAME) stands before the definition of pf_plant_NAME, whose member `lanes` is
 // &lanes. The loops are compiled for each width; a processor runs the widest that it has.
-#define PF_LANES_OF(target, name, suffix)                                                          \
+// PF_NATIVE_LANES_BY: with another derivative of the same bits, where one machine alone has a
+// branch that saves work.
+#define PF_LANES_OF(target, name, derivative, suffix)                                              \
     target static void lanes_step_##suffix(int n, const double *restrict knob, double *restrict x, \
                                            const double *restrict u, const double *restrict gains, \
                                            const double *restrict w)                               \
     {                                                                                              \
-        pf__lanes_step(&pf_plant_##name, n, knob, x, u, gains, w);                                 \
+        pf__lanes_step(&pf_plant_##name, derivative, n, knob, x, u, gains, w);                     \
     }                                                                                              \
     target static void lanes_output_##suffix(                                                      \
         int n, const double *restrict knob, const double *restrict x, const double *restrict u,    \
@@ -122,17 +125,17 @@ PF_INLINE void pf__lanes_output(const pf_plant_class *c, int n, const double *re
     } else {                                                                                       \
         lanes_##what##_plain arguments;                                                            \
     }
-#define PF_LANES_WIDE(name)                                                                        \
-    PF_LANES_OF(PF_LANES_512, name, 512)                                                           \
-    PF_LANES_OF(PF_LANES_256, name, 256)
+#define PF_LANES_WIDE(name, derivative)                                                            \
+    PF_LANES_OF(PF_LANES_512, name, derivative, 512)                                               \
+    PF_LANES_OF(PF_LANES_256, name, derivative, 256)
 #else
 #define PF_LANES_RUN(what, arguments) lanes_##what##_plain arguments;
-#define PF_LANES_WIDE(name)
+#define PF_LANES_WIDE(name, derivative)
 #endif
 
-#define PF_NATIVE_LANES(name)                                                                      \
-    PF_LANES_WIDE(name)                                                                            \
-    PF_LANES_OF(, name, plain)                                                                     \
+#define PF_NATIVE_LANES_BY(name, derivative)                                                       \
+    PF_LANES_WIDE(name, derivative)                                                                \
+    PF_LANES_OF(, name, derivative, plain)                                                         \
     static void lanes_step(int n, const double *knob, double *x, const double *u,                  \
                            const double *gains, const double *w)                                   \
     {                                                                                              \
@@ -144,5 +147,6 @@ PF_INLINE void pf__lanes_output(const pf_plant_class *c, int n, const double *re
         PF_LANES_RUN(output, (n, knob, x, u, gains, w, y))                                         \
     }                                                                                              \
     static const struct pf_native_lanes lanes = {lanes_step, lanes_output};
+#define PF_NATIVE_LANES(name) PF_NATIVE_LANES_BY(name, pf_plant_##name.derivative)
 
 #endif

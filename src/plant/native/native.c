@@ -31,7 +31,7 @@ static void step(const pf_plant_class *c, const double *knob, double *x, const d
         if (s == 0 || pf__native_delivers_anew(c)) {
             pf__native_deliver(c, knob, x, u, gains, v);
         }
-        pf__native_substep(c, knob, x, v, w, slow);
+        pf__native_substep(c, c->derivative, knob, x, v, w, slow);
     }
 }
 
