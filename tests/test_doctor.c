@@ -22,6 +22,7 @@ typedef struct machine {
     double dead, most; // commands within `dead` do nothing, none does more than `most`
     double noise;      // of what is read
     double live;       // what mechanism 1 does in passive operation
+    double breaks;     // it fails where more than this is delivered; 0: it never does
     // of the trajectories so far
     int n;
     double last;
@@ -64,7 +65,12 @@ static int roll(void *self, uint64_t seed, const double *start, int n_start, con
     for (int r = 0; r < rows; r++) {
         const double *u = commands + (size_t)r * N_MECH;
         for (int c = 0; c < N_CHAN; c++) {
-            x[c] = keep * x[c] + delivered(m, gains[c + 1], u[c + 1]);
+            double v = delivered(m, gains[c + 1], u[c + 1]);
+            if (m->breaks > 0 && fabs(v) > m->breaks) {
+                strcpy(why, "it broke");
+                return 1;
+            }
+            x[c] = keep * x[c] + v;
         }
         x[0] += m->live * gains[1];
         for (int c = 0; c < N_CHAN; c++) {
@@ -257,6 +263,18 @@ static void check_flaws(void)
     CHECK(examine(&m, "", &d, &error));
     CHECK(d.apart[2] < PF_GOOD_APART);
     CHECK(pf__doctor_amplitude(&d, 2) == 2 && pf__doctor_longer(&d, 2) == 1);
+    pf__doctor_free(&d);
+
+    PF_CASE("a machine that fails at a multiple of its probe, and where a task is foreseen");
+    m = sound();
+    m.breaks = .46; // two probes are .5, a task of .25 at gain 1.85 is .4625
+    CHECK(examine(&m, "", &d, &error));
+    CHECK(d.fails[1] == 2 && d.fails[2] == 2 && isnan(d.sweep[2 * PF_SWEEP + PF_SWEEP - 1]));
+    CHECK_STR(d.failure, "task 'left', 'left' at gain 1.85: sums: the plant reports: it broke");
+    pf__doctor_free(&d);
+    m.breaks = .2;
+    CHECK(!examine(&m, "", &d, &error));
+    CHECK_STR(error.text, "probe 'left': sums: the plant reports: it broke");
     pf__doctor_free(&d);
 
     PF_CASE("a loss that is not dormant");

@@ -510,6 +510,25 @@ static void check_program(void)
                      "'roll' has no finite limits"));
 }
 
+// A model that rests well and runs away under its own tasks.
+static void check_whip(void)
+{
+    PF_CASE("a model that runs away is told by doctor, and by what stops with it and what to do");
+    char folder[400];
+    CHECK(program_folder(folder, sizeof folder, "whip"));
+    CHECK(program_in(folder, "doctor " MODELS "whip.xml", 1,
+                     "Calibrate would fail: task 'mb', 'mb' at gain"));
+    CHECK(program_in(folder, "doctor " MODELS "whip.xml", 1, "mb (4 times). Give narrower limits"));
+    CHECK(program_in(folder, "calibrate " MODELS "whip.xml -o @/w.kit", 3,
+                     "task 'mb', 'mb' at gain 1."));
+    CHECK(program_in(folder, "calibrate " MODELS "whip.xml -o @/w.kit", 3,
+                     "give a smaller amplitude, or the model a shorter timestep"));
+    CHECK(program_in(folder,
+                     "--version; calibrate " MODELS "whip.xml -o @/w.kit 2>&1 | grep -c 'goes on'",
+                     1, "0"));
+    CHECK(program_in(folder, "--version; ls @ | grep -c part", 1, "0"));
+}
+
 // A crane whose boom sags: the task to slew does not move the boom's motor, and needs it.
 static void check_load(void)
 {
@@ -555,6 +574,7 @@ void test_mujoco_file(void)
     check_source();
     check_refusals();
     check_program();
+    check_whip();
     check_load();
     const field_kit *servo = field_kit_of(SERVO, "alarm_trials=100");
     check_force_kit(servo);

@@ -15,10 +15,18 @@ typedef struct checker {
     double *one;   // outputs of two trajectories
     double *other;
     double tolerance;
+    const char *kind, *name; // of what is run, for messages. Nullable: name
     const pf_effort *effort;
     size_t done, total; // comparisons
     pf_error *error;
 } checker;
+
+static pf_status run(checker *c, const pf_roll *roll, double *out)
+{
+    pf_status status = pf_plant_roll(c->plant, roll, &(pf_trace){.output = out}, c->error);
+    return pf__name_failure(pf_plant_get_info(c->plant), c->kind, c->name, roll->gains, status,
+                            c->error);
+}
 
 // Runs the same trajectory healthy and with mechanism j weak; tells whether they differ.
 static pf_status compare(checker *c, pf_roll *roll, int mechanism, bool noisy, bool *differ)
@@ -32,14 +40,12 @@ static pf_status compare(checker *c, pf_roll *roll, int mechanism, bool noisy, b
     roll->sensor_noise = noisy ? 1 : 0;
     roll->key = pf_key_stream(c->plan->settings.seed, pf_plant_environment(info),
                               (uint64_t)mechanism, PF_PURPOSE_CONTRACT, 0);
-    pf_trace trace = {.output = c->one};
-    pf_status status = pf_plant_roll(c->plant, roll, &trace, c->error);
+    pf_status status = run(c, roll, c->one);
     if (status != PF_OK) {
         return status;
     }
     c->gains[mechanism] = PF_WEAK_GAIN;
-    trace.output = c->other;
-    status = pf_plant_roll(c->plant, roll, &trace, c->error);
+    status = run(c, roll, c->other);
     double most = 0;
     if (status == PF_OK) {
         pf__differs(roll->rows, info->n_chan, c->one, c->other, 0, &most, NULL);
@@ -73,6 +79,8 @@ static pf_status check_dormancy(checker *c)
     pf_roll roll = pf_roll_default();
     roll.command = plan->passive;
     roll.rows = plan->passive_rows;
+    c->kind = "passive data";
+    c->name = NULL;
     // what loses force loses what it holds at rest too, and is as dormant as its load lets it
     int n = 0, j = -1, *dormant = malloc((size_t)plan->n_mech * sizeof *dormant);
     if (!dormant) {
@@ -95,6 +103,8 @@ static pf_status check_dormancy(checker *c)
 static pf_status check_probe(checker *c, const pf_plan_probe *probe)
 {
     pf_roll roll = pf__plan_probe_roll(probe, pf_plant_get_info(c->plant));
+    c->kind = "probe";
+    c->name = probe->name;
     int j = -1;
     pf_status status = find_first(c, &roll, probe->n_targets, probe->targets, false, &j);
     return j < 0 ? status
@@ -110,6 +120,8 @@ static pf_status check_task(checker *c, const pf_plan_task *task)
     roll.command = task->command;
     roll.rows = task->rows;
     roll.policy = task->policy_index;
+    c->kind = "task";
+    c->name = task->name;
     int j = -1;
     pf_status status = find_first(c, &roll, task->n_uses, task->uses, false, &j);
     return j < 0 ? status

@@ -27,7 +27,8 @@ typedef struct exam {
     const pf_effort *effort;
     double *gains, *command, *still; // n_mech; rows x n_mech
     double *a, *b, *c;
-    double rows, seconds; // of the trajectories so far
+    const char *kind, *name; // of what is run, for messages. Nullable: name
+    double rows, seconds;    // of the trajectories so far
     long n;
     size_t done, total;
     pf_error *error;
@@ -53,7 +54,14 @@ static pf_status roll(exam *e, const pf_roll *what, double *out)
         double *largest = &e->d->largest[i % plan->n_chan];
         *largest = fmax(*largest, fabs(out[i]));
     }
-    return status;
+    return pf__name_failure(pf_plant_get_info(e->plant), e->kind, e->name, what->gains, status,
+                            e->error);
+}
+
+static void name(exam *e, const char *kind, const char *which)
+{
+    e->kind = kind;
+    e->name = which;
 }
 
 static const double *healthy_but(exam *e, int mechanism, double gain)
@@ -76,6 +84,7 @@ static pf_status try_passive(exam *e, int mechanism)
 {
     const pf_plan *plan = e->plan;
     pf_roll passive = pf_roll_default();
+    name(e, "passive data", NULL);
     passive.command = plan->passive;
     passive.rows = plan->passive_rows;
     passive.key = key_of(e, 0);
@@ -112,6 +121,7 @@ static pf_status try_probe(exam *e, const pf_plan_probe *probe, int start)
 {
     const pf_plan *plan = e->plan;
     int j = probe->targets[0];
+    name(e, "probe", probe->name);
     pf_roll run = pf__plan_probe_roll(probe, pf_plant_get_info(e->plant)), idle = run;
     run.key = idle.key = key_of(e, start);
     idle.policy = -1;
@@ -193,6 +203,12 @@ static bool scaled_command(exam *e, const pf_plan_probe *probe, double factor)
     return true;
 }
 
+// Whether it is the machine that gave up.
+static bool failed(pf_status status)
+{
+    return status == PF_ERR_PLANT || status == PF_ERR_NONFINITE;
+}
+
 static pf_status try_amplitude(exam *e, const pf_plan_probe *probe, int at, double *size)
 {
     const pf_plan *plan = e->plan;
@@ -203,7 +219,8 @@ static pf_status try_amplitude(exam *e, const pf_plan_probe *probe, int at, doub
     if (!scaled_command(e, probe, pf__sweep[at])) {
         return step(e);
     }
-    double sum = 0;
+    double sum = 0, factor = pf__sweep[at];
+    name(e, "probe", probe->name);
     for (int s = 0; s < e->d->starts && status == PF_OK; s++) {
         run.key = key_of(e, s);
         run.command = e->still;
@@ -214,7 +231,13 @@ static pf_status try_amplitude(exam *e, const pf_plan_probe *probe, int at, doub
             sum += pf__tracking_distance(probe->rows, plan->n_chan, e->d->scale, e->a, e->b);
         }
     }
-    *size = sqrt(sum) / pf__sweep[at];
+    // more than calibrate sends: to be told, not a failure of the doctor's
+    if (factor > 1 && failed(status)) {
+        double *fails = &e->d->fails[probe->targets[0]];
+        *fails = *fails > 0 ? *fails : factor;
+        return step(e);
+    }
+    *size = sqrt(sum) / factor;
     return status ? status : step(e);
 }
 
@@ -272,6 +295,7 @@ static pf_status try_task(exam *e, int task, double *returns)
     const pf_plan *plan = e->plan;
     const pf_plan_task *t = &plan->tasks[task];
     double *share = e->d->error_share + (size_t)task * (size_t)plan->n_chan, sum = 0;
+    name(e, "task", t->name);
     for (int s = 0; s < e->d->starts; s++) {
         pf_roll run = pf_roll_default();
         run.key = key_of(e, s);
@@ -299,6 +323,31 @@ static pf_status try_task(exam *e, int task, double *returns)
         share[c] /= sum;
     }
     return step(e);
+}
+
+// The tasks as a kit foresees them, from the first start of its return table: what fails here fails
+// in a calibration too. A loop with returns of its own is left to its plant.
+static pf_status try_shares(exam *e, int task)
+{
+    const pf_plan *plan = e->plan;
+    const pf_plan_task *t = &plan->tasks[task];
+    pf_status status = PF_OK;
+    bool own = t->policy_index >= 0 && pf_plant_get_info(e->plant)->n_metrics > 0;
+    for (int i = 0; i < t->n_uses * PF_RETURN_SHARES && status == PF_OK && !own; i++) {
+        pf_roll run = pf_roll_default();
+        run.key = pf_key_stream(plan->settings.seed, plan->environment, 0, PF_PURPOSE_MEMBER, 0);
+        run.rows = t->rows;
+        run.command = t->command;
+        run.policy = t->policy_index;
+        run.disturbance = true;
+        run.gains =
+            healthy_but(e, t->uses[i / PF_RETURN_SHARES], pf__return_share(i % PF_RETURN_SHARES));
+        status = roll(e, &run, e->a);
+    }
+    if (failed(status) && !e->d->failure[0]) {
+        memcpy(e->d->failure, e->error->text, sizeof e->d->failure);
+    }
+    return failed(status) ? PF_OK : status;
 }
 
 static void bound_task(exam *e, int task, const double *returns)
@@ -334,6 +383,7 @@ static bool take_memory(exam *e, double **returns)
     d->shows = pf__arena_take(arena, mech * chan, number);
     d->apart = pf__arena_take(arena, mech, number);
     d->sweep = pf__arena_take(arena, mech * PF_SWEEP, number);
+    d->fails = pf__arena_take(arena, mech, number);
     d->mean = pf__arena_take(arena, tasks, number);
     d->bound = pf__arena_take(arena, tasks, number);
     d->error_share = pf__arena_take(arena, tasks * chan, number);
@@ -383,6 +433,7 @@ static pf_status examine(exam *e, double *returns)
         status = try_task(e, t, returns);
         if (status == PF_OK) {
             bound_task(e, t, returns);
+            status = try_shares(e, t);
         }
     }
     e->d->trajectory_s = e->n > 0 ? e->seconds / (double)e->n : 0;

@@ -89,8 +89,10 @@ typedef struct pf_doctor {
     double *apart;        // n_mech: all channels together, in standard deviations of the noise
     double *sweep; // n_mech x PF_SWEEP: response per amplitude beside that of the probe. NaN:
                    // beyond the limits
-    double *mean, *bound; // n_tasks: of a healthy machine's return
-    double *error_share;  // n_tasks x n_chan: of what a healthy machine misses
+    double *fails; // n_mech: multiple of its probe under which the machine fails; 0: none was seen
+    char failure[sizeof((pf_error *)0)->text]; // what stops a calibration; "": nothing was seen
+    double *mean, *bound;                      // n_tasks: of a healthy machine's return
+    double *error_share;                       // n_tasks x n_chan: of what a healthy machine misses
 } pf_doctor;
 
 // Tries everything; free follows whatever it returned. Where the plant does not repeat itself the

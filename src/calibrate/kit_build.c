@@ -212,6 +212,11 @@ static void fill_verdict(pf_kit_build *b)
     }
 }
 
+double pf__return_share(int index)
+{
+    return index * .05;
+}
+
 pf_status pf__kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_kind *kind,
                              pf_error *error)
 {
@@ -244,7 +249,7 @@ pf_status pf__kit_build_init(pf_kit_build *b, const pf_plan *plan, const pf_kit_
     }
     memcpy(b->grid, plan->grid, sizeof(double) * (size_t)plan->n_grid);
     for (int i = 0; i < PF_RETURN_SHARES; i++) {
-        b->shares[i] = i * .05;
+        b->shares[i] = pf__return_share(i);
     }
     for (int j = 0; j < k->n_mech && k->n_force > 0; j++) {
         b->loss[j] = kind->losses[j] == PF_LOSS_FORCE;

@@ -61,5 +61,6 @@ void pf__kit_build_free(pf_kit_build *build);
 
 // Points of the return table: 0, .05, ..., 2.
 enum { PF_RETURN_SHARES = 41 };
+double pf__return_share(int index);
 
 #endif

@@ -111,7 +111,8 @@ static pf_status roll_probe(const run *r, pf_plant *plant, uint64_t trial, bool 
     roll.start = noise || trace->start ? NULL : r->start;
     roll.disturbance = noise;
     roll.sensor_noise = noise ? 1 : 0;
-    return pf_plant_roll(plant, &roll, trace, error);
+    return pf__name_failure(pf_plant_get_info(plant), "probe", plan->probes[0].name, NULL,
+                            pf_plant_roll(plant, &roll, trace, error), error);
 }
 
 pf_status pf__plant_noise(const pf_plan *plan, pf_plant *plant, pf_error *error)

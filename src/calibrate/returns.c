@@ -22,7 +22,8 @@ static pf_status roll_task(pf_plant_source *c, pf_worker *w, int task, pf_roll *
     roll->gains = w->gains;
     roll->rows = c->plan->tasks[task].rows;
     pf_trace trace = {.output = out};
-    return pf_plant_roll(w->plant, roll, &trace, error);
+    return pf__name_failure(pf_plant_get_info(w->plant), "task", c->plan->tasks[task].name,
+                            w->gains, pf_plant_roll(w->plant, roll, &trace, error), error);
 }
 
 // One member of one use.
@@ -300,7 +301,9 @@ static pf_status fly_set(loop *l, double *out, pf_error *error)
     roll.policy = l->c->plan->tasks[l->task].policy_index;
     roll.rows = l->c->plan->tasks[l->task].rows;
     roll.disturbance = true; // a loop works harder then; the same one in every flight
-    return pf_plant_roll(l->w->plant, &roll, &(pf_trace){.output = out}, error);
+    return pf__name_failure(
+        pf_plant_get_info(l->w->plant), "task", l->c->plan->tasks[l->task].name, l->gains,
+        pf_plant_roll(l->w->plant, &roll, &(pf_trace){.output = out}, error), error);
 }
 
 static pf_status fly(loop *l, double correction, double *out, pf_error *error)

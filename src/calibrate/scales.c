@@ -90,7 +90,7 @@ static pf_status run_pulse(void *self, int worker, size_t start, pf_error *error
         moved[i] = w->response[i] - w->nominal[i];
         shaken[i] = w->predicted[i] - w->response[i];
     }
-    return status;
+    return pf__name_failure(pf_plant_get_info(w->plant), "probe", p->name, NULL, status, error);
 }
 
 // Whether any probe moves one mechanism alone. Then those give the pulse scale, so that a library

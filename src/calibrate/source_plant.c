@@ -210,7 +210,8 @@ static pf_status match_episode(pf_plant_source *c, int worker, int probe, size_t
     pf_match *out = c->matches + at;
     pf_status status = pf__evidence_signatures(&e, error);
     if (status != PF_OK) {
-        return status;
+        return pf__name_failure(pf_plant_get_info(c->workers[worker].plant), "prediction of probe",
+                                c->plan->probes[probe].name, NULL, status, error);
     }
     pf__evidence_residual(&e, e.residual);
     pf__evidence_match(&e, out);

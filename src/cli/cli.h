@@ -170,6 +170,7 @@ typedef struct cli_part {
     const char *command;
     char path[4096];
     pf_part *part; // NULL: nothing is kept
+    bool process;  // the plant is one, so it may fail once and not again
 } cli_part;
 
 // Everything that decides the result of a call, as one text.

@@ -4,6 +4,7 @@
 #include "core/sha256.h"
 
 #include "host/file.h"
+#include "plant/plant_impl.h"
 #include "wire/audit_file.h"
 #include "preflight/design.h"
 
@@ -225,6 +226,7 @@ static pf_status from_plant(const call *c, const cli_config *t, cli_part *part, 
         status = make_plan(&plan, c, pf_plant_get_info(plant), t, error);
     }
     status = status ? status : open_part(c, pf_plant_get_info(plant), model, part, effort, error);
+    part->process = pf__plant_is_process(c->plant.item[0]);
     if (status == PF_OK) {
         status = pf_plan_choose_probes(plan, c->probes, plant, model, effort, error);
     }

@@ -6,6 +6,7 @@
 #include "calibrate/plan.h"
 #include "host/file.h"
 #include "host/gnuplot.h"
+#include "plant/plant_impl.h"
 #include "preflight/design.h"
 
 #include <math.h>
@@ -395,6 +396,7 @@ static pf_status design(const call *c, const cli_config *t, pf_plant *plant, con
         status = pf__design_config_read(&config, plan, error);
     }
     status = status ? status : open_part(c, pf_plant_get_info(plant), model, part, effort, error);
+    part->process = pf__plant_is_process(c->plant.item[0]);
     if (status == PF_OK) {
         status = pf__design_create(&made, &config, plan, plant, model, effort, error);
     }

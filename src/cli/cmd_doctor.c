@@ -32,6 +32,8 @@ typedef struct findings {
 } findings;
 
 enum { LEAST_APART = 3 }; // the separation that calibrate asks for
+// A response so many times its share is one of a simulation that runs away.
+static const double far_more = 100;
 // A scale below this share of the largest reading is lost in its rounding.
 static const double least_scale = 1e-9;
 // Error of a task that one channel may have before its scale is to blame, and what it should have.
@@ -123,9 +125,21 @@ static void judge_dormancy(findings *f)
              &loaded, ". Today's logs may show it.");
 }
 
+// The multiple of a probe under which the machine fails or does far more than its share; 0: none.
+static double runs_away_at(const pf_doctor *d, int mechanism)
+{
+    for (int i = PF_SWEEP_PROBE + 1; i < PF_SWEEP; i++) {
+        double response = d->sweep[(size_t)mechanism * PF_SWEEP + (size_t)i];
+        if (response > far_more && isfinite(response)) {
+            return pf__sweep[i];
+        }
+    }
+    return d->fails[mechanism];
+}
+
 static void judge_sweeps(findings *f)
 {
-    pf_text dead = {0}, saturated = {0};
+    pf_text dead = {0}, saturated = {0}, fails = {0};
     for (int j = 1; j < f->plan->n_mech; j++) {
         if (pf__doctor_dead_zone(f->d, j)) {
             pf__text_addf(&dead, "%s%s (%.0f %%)", comma(&dead), mechanism_name(f, j),
@@ -134,6 +148,11 @@ static void judge_sweeps(findings *f)
         if (pf__doctor_saturates(f->d, j)) {
             pf__text_addf(&saturated, "%s%s", comma(&saturated), mechanism_name(f, j));
         }
+        double runs_away = runs_away_at(f->d, j);
+        if (runs_away > 0) {
+            pf__text_addf(&fails, "%s%s (%g times)", comma(&fails), mechanism_name(f, j),
+                          runs_away);
+        }
         f->amplitudes =
             f->amplitudes || pf__doctor_amplitude(f->d, j) != 1 || pf__doctor_longer(f->d, j) != 1;
     }
@@ -141,6 +160,9 @@ static void judge_sweeps(findings *f)
              ". A loss there is not a gain; keep commands large.");
     say_list(f, "Saturation: twice or four times a probe does less than its share: ", &saturated,
              ".");
+    say_list(f,
+             "The simulation runs away under a multiple of a probe that the limits allow: ", &fails,
+             ". Give narrower limits, or the simulation a shorter step.");
 }
 
 static void judge_mechanisms(findings *f)
@@ -184,6 +206,9 @@ static void judge_channels(findings *f)
 
 static void judge_tasks(findings *f)
 {
+    if (f->d->failure[0]) {
+        say(f, true, "Calibrate would fail: %s.", f->d->failure);
+    }
     for (int t = 0; t < f->plan->n_tasks; t++) {
         const double *share = f->d->error_share + (size_t)t * (size_t)f->plan->n_chan;
         double bound = f->d->bound[t], j_min = f->plan->settings.j_min;

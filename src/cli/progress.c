@@ -288,12 +288,12 @@ pf_status cli_part_open(cli_part *part, const char *command, const char *output,
     return status;
 }
 
-// What is finished is of use after a stop, a plant that died or a full disk. A job that was refused
-// for what it asks for would be refused again.
+// What is finished is of use after a stop, a process that died or a full disk. A job that was
+// refused for what it asks for would be refused again, and a plant in this process fails again.
 int cli_part_fail(cli_part *part, pf_status status, const pf_error *error)
 {
-    bool again = status == PF_ERR_INTERRUPTED || status == PF_ERR_PLANT || status == PF_ERR_FILE ||
-                 status == PF_ERR_MEMORY;
+    bool again = status == PF_ERR_INTERRUPTED || status == PF_ERR_FILE || status == PF_ERR_MEMORY ||
+                 (status == PF_ERR_PLANT && part->process);
     bool own = part->part && again;
     pf_part_close(part->part, again || status == PF_ERR_MISMATCH);
     part->part = NULL;

@@ -108,6 +108,25 @@ pf_status pf__rigs_run(int n, pf_rig *rigs, const int *probes, const pf_key *key
     return status;
 }
 
+pf_status pf__name_failure(const pf_plant_info *info, const char *kind, const char *name,
+                           const double *gains, pf_status status, pf_error *error)
+{
+    if (!error || (status != PF_ERR_PLANT && status != PF_ERR_NONFINITE)) {
+        return status;
+    }
+    char why[sizeof error->text];
+    memcpy(why, error->text, sizeof why);
+    int j = 0;
+    while (gains && j < info->n_mech && gains[j] == 1) {
+        j++;
+    }
+    pf_error what = {PF_OK, ""};
+    pf_fail(&what, status, name ? "%s '%s'" : "%s", kind, name);
+    return gains && j < info->n_mech ? pf_fail(error, status, "%s, '%s' at gain %g: %s", what.text,
+                                               info->mechanisms[j].name, gains[j], why)
+                                     : pf_fail(error, status, "%s: %s", what.text, why);
+}
+
 // One trajectory of the rig, seen through its sensors.
 static pf_status watch(pf_rig *rig, const pf_roll *given, pf_error *error)
 {
@@ -176,7 +195,10 @@ pf_status pf_rig_run(pf_rig *rig, int probe, pf_key key, pf_error *error)
     pf_roll roll = pf_roll_default();
     roll.key = key;
     pf_status status = pf__probe_roll(pf_plant_get_info(rig->plant), rig->kit, probe, &roll, error);
-    return status ? status : watch(rig, &roll, error);
+    return status ? status
+                  : pf__name_failure(pf_plant_get_info(rig->plant), "probe",
+                                     pf_kit_probe_name(rig->kit, probe), rig->gains,
+                                     watch(rig, &roll, error), error);
 }
 
 pf_status pf_rig_rehearse(pf_rig *rig, const pf_ask *ask, pf_key key, pf_error *error)
@@ -191,7 +213,10 @@ pf_status pf_rig_rehearse(pf_rig *rig, const pf_ask *ask, pf_key key, pf_error *
         status = pf__task_policy(pf_plant_get_info(rig->plant), rig->kit, ask->tasks[0],
                                  &roll.policy, error);
     }
-    return status == PF_OK ? watch(rig, &roll, error) : status;
+    return status ? status
+                  : pf__name_failure(pf_plant_get_info(rig->plant), "rehearsal of task",
+                                     pf_kit_task_name(rig->kit, ask->tasks[0]), rig->gains,
+                                     watch(rig, &roll, error), error);
 }
 
 static pf_status rehearse(void *self, const pf_ask *ask, pf_key key, pf_answer *out,

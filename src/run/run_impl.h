@@ -25,6 +25,11 @@ pf_status pf__same_size(const pf_kit_info *kit, const pf_plant_info *plant, bool
 // faults and noise of their own.
 pf_status pf__rigs_run(int n, pf_rig *rigs, const int *probes, const pf_key *keys, pf_error *error);
 
+// An error of the plant, with what it ran in front: "task 'lift', 'hip' at gain 2: ". Other errors
+// stay as they are. name and gains (healthy) are Nullable. Gives the status.
+pf_status pf__name_failure(const pf_plant_info *info, const char *kind, const char *name,
+                           const double *gains, pf_status status, pf_error *error);
+
 // What a probe sends: its command, or the closed loop of the plant that it names.
 pf_status pf__probe_roll(const pf_plant_info *info, const pf_kit *kit, int probe, pf_roll *roll,
                          pf_error *error);

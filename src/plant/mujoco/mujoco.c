@@ -112,6 +112,9 @@ static void read_channels(job *j, const mjModel *m, mjData *d, double *y)
     }
 }
 
+// What keeps a simulation from running away.
+#define REMEDY "give a smaller amplitude, or the model a shorter timestep"
+
 // MuJoCo judges a state at the start of the next step, by the same bound; after the last step there
 // is none.
 static pf_status check_numbers(const job *j, const char *what, const double *x, int n)
@@ -119,8 +122,7 @@ static pf_status check_numbers(const job *j, const char *what, const double *x, 
     for (int i = 0; i < n; i++) {
         if (mju_isBad(x[i])) {
             return pf_fail(j->error, PF_ERR_PLANT,
-                           "%s: %s %d is not finite or too large after "
-                           "step %d",
+                           "%s: %s %d is not finite or too large after step %d; " REMEDY,
                            j->self->shared->info.name, what, i, j->row + 1);
         }
     }
@@ -154,9 +156,10 @@ static pf_status check_warnings(const job *j, const mjData *d)
 {
     int about = 0;
     const char *warning = pf__mujoco_warning(d, &about);
-    return warning ? pf_fail(j->error, PF_ERR_PLANT, "%s: MuJoCo warns in step %d: %s (at %d)",
-                             j->self->shared->info.name, j->row + 1, warning, about)
-                   : PF_OK;
+    return warning
+               ? pf_fail(j->error, PF_ERR_PLANT, "%s: MuJoCo warns in step %d: %s (at %d); " REMEDY,
+                         j->self->shared->info.name, j->row + 1, warning, about)
+               : PF_OK;
 }
 
 // One control step under the held command. Warnings are read after each MuJoCo step, while they
