@@ -46,7 +46,9 @@ static void drop(pf_plant *plant)
 static pf_plant *open_command(const char *text, pf_error *error)
 {
     pf_plant *plant = NULL;
-    pf_status status = pf__bridge_create(&plant, text, NULL, NULL, error);
+    char name[2700];
+    snprintf(name, sizeof name, "exec:%s", text);
+    pf_status status = pf_plant_create(&plant, name, error);
     CHECK((status == PF_OK) == (plant != NULL));
     return plant;
 }
@@ -373,7 +375,19 @@ static void test_hello_fields(void)
     check_hello(HELLO(AB, "[\"y\"]", TASKS("null")), "");
     check_hello(HELLO(AB, "[\"y\"]", TASKS("[{\"name\":\"t\"}]")), "");
     check_hello(HELLO("[\"a\"]", "[\"y\"]", REST), "must list 2 to 256");
-    check_hello(HELLO("[\"a\",\"a\"]", "[\"y\"]", REST), "same name");
+    check_hello(HELLO("[\"a\",\"a\"]", "[\"y\"]", REST),
+                "two of its mechanisms have the same name 'a'");
+    check_hello(HELLO(AB, "[\"y\",\"z\",\"y\"]", REST),
+                "two of its channels have the same name 'y'");
+    check_hello(HELLO("[\"a\",\"b\\\\u001b[31m\"]", "[\"y\"]", REST),
+                "its mechanism 'b\033[31m' holds a control character or is not UTF-8");
+    check_hello(HELLO(AB, "[\"y\\\\nz\"]", REST), "its channel 'y\nz' holds a control character");
+    check_hello(
+        HELLO(AB, "[\"y\"]", TASKS("[{\"name\":\"t\\\\u0007\",\"mechanisms\":[1],\"rows\":1}]")),
+        "its task 't\a' holds a control character");
+    check_hello("{\"protocol\":1,\"name\":\"x\\\\u007f\",\"mechanisms\":" AB
+                ",\"channels\":[\"y\"]" REST,
+                "its environment 'x\177' holds a control character");
     check_hello(HELLO("[\"a\",7]", "[\"y\"]", REST), "mechanism 1 has no name");
     check_hello(HELLO("[\"a\",{\"name\":\"b\",\"lo\":\"x\"}]", "[\"y\"]", REST),
                 "\"lo\" of b is not a number");

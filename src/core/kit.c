@@ -693,6 +693,18 @@ static int character(const unsigned char *p, int n)
     return bad ? 0 : length;
 }
 
+bool pf__kit_may_say(const char *text, int n)
+{
+    for (int i = 0, length = 0; i < n; i += length) {
+        const unsigned char *c = (const unsigned char *)text + i;
+        length = character(c, n - i);
+        if ((*c < 32 && *c != 0) || *c == 127 || length == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 // Every candidate that a command moves must be among the task's uses, each once, and something must
 // be known about it: a prior of zero without hazard could never be overcome.
 static pf_status task_check(const pf_kit *k, int task, pf_error *error)
@@ -737,13 +749,9 @@ static pf_status text_check(const pf_kit *k, pf_error *error)
             return pf_fail(error, PF_ERR_FORMAT, "kit: name %d does not start a string", i);
         }
     }
-    for (int i = 0, length = 0; i < k->n_text; i += length) {
-        const unsigned char *c = (const unsigned char *)k->text + i;
-        length = character(c, k->n_text - i);
-        if ((*c < 32 && *c != 0) || *c == 127 || length == 0) {
-            return pf_fail(error, PF_ERR_FORMAT,
-                           "kit: a name holds a control character or is not UTF-8");
-        }
+    if (!pf__kit_may_say(k->text, k->n_text)) {
+        return pf_fail(error, PF_ERR_FORMAT,
+                       "kit: a name holds a control character or is not UTF-8");
     }
     for (int i = 0; i < k->n_methods; i++) {
         const char *id = pf_kit_method_id(k, i);

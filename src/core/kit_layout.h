@@ -222,6 +222,9 @@ pf_status pf__kit_check_dims(const pf_kit *kit, pf_error *error);
 pf_status pf__kit_check_relations(const pf_kit *kit, pf_error *error);
 
 // Facts that pf_kit_get_info tells too.
+// Whether names of a kit may be so: UTF-8 without control characters but the zeros between them.
+bool pf__kit_may_say(const char *text, int n);
+
 int pf__kit_most_rows(const pf_kit *kit);
 int pf__kit_most_targets(const pf_kit *kit);
 bool pf__kit_starts_from_channels(const pf_kit *kit);

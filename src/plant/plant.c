@@ -3,9 +3,11 @@
 #include "plant/mujoco/mujoco.h"
 
 #include "plant/native/native.h"
+#include "core/kit_layout.h"
 #include "plant_impl.h"
 #include "host/arena.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +66,74 @@ static const pf_plant_ops native_ops = {.native = true,
                                         .clone = native_clone,
                                         .destroy = native_destroy};
 
+// --- names
+
+static pf_status name_check(const pf_plant_info *info, const char *what, const char *name,
+                            pf_error *error)
+{
+    size_t n = name ? strlen(name) : 0;
+    return n < INT_MAX && (n == 0 || pf__kit_may_say(name, (int)n))
+               ? PF_OK
+               : pf_fail(error, PF_ERR_PLANT,
+                         "plant %s: its %s '%s' holds a control character or is not UTF-8",
+                         info->name, what, name);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+// Names of one kind: fit for a kit, and no two of them the same.
+static pf_status list_check(const pf_plant_info *info, const char *what, int n, const char **names,
+                            pf_error *error)
+{
+    pf_status status = PF_OK;
+    for (int i = 0; i < n && status == PF_OK; i++) {
+        status = name_check(info, what, names[i], error);
+    }
+    qsort(names, (size_t)n, sizeof *names, compare_names);
+    for (int i = 1; i < n && status == PF_OK; i++) {
+        if (strcmp(names[i - 1], names[i]) == 0) {
+            status =
+                pf_fail(error, PF_ERR_PLANT, "plant %s: two of its %ss have the same name '%s'",
+                        info->name, what, names[i]);
+        }
+    }
+    return status;
+}
+
+pf_status pf__plant_check_names(const pf_plant_info *info, pf_error *error)
+{
+    int most = info->n_mech > info->n_chan ? info->n_mech : info->n_chan;
+    const char **names = malloc((size_t)most * sizeof *names);
+    if (!names) {
+        return pf_fail(error, PF_ERR_MEMORY, "plant %s: out of memory for its names", info->name);
+    }
+    const struct {
+        const char *what, *name;
+    } own[] = {{"name", info->name}, {"environment", info->environment}, {"version", info->source}};
+    pf_status status = PF_OK;
+    for (int i = 0; i < 3 && status == PF_OK; i++) {
+        status = name_check(info, own[i].what, own[i].name, error);
+    }
+    for (int j = 0; j < info->n_mech; j++) {
+        names[j] = info->mechanisms[j].name;
+    }
+    status = status ? status : list_check(info, "mechanism", info->n_mech, names, error);
+    for (int c = 0; c < info->n_chan; c++) {
+        names[c] = info->channels[c].name;
+    }
+    status = status ? status : list_check(info, "channel", info->n_chan, names, error);
+    for (int p = 0; p < info->n_policies && status == PF_OK; p++) {
+        status = name_check(info, "task", info->policies[p].name, error);
+    }
+    free(names);
+    return status;
+}
+
+// --- native plants
+
 static pf_status class_check(const pf_plant_class *c, pf_error *error)
 {
     const pf_plant_info *info = &c->info;
@@ -94,7 +164,7 @@ static pf_status class_check(const pf_plant_class *c, pf_error *error)
     if (!c->advance && (c->substeps < 1 || !(info->dt_s > 0))) {
         return pf_fail(error, PF_ERR_ARGUMENT, "plant %s: needs dt_s > 0 and substeps >= 1", name);
     }
-    return PF_OK;
+    return pf__plant_check_names(info, error);
 }
 
 // Faults that native physics carries: only one with a disturbance can have more of it, and only one
@@ -208,10 +278,9 @@ pf_status pf_plant_create_in(pf_plant **plant, const char *name, const char *fol
     return pf__plant_create(plant, name, folder, NULL, error);
 }
 
-pf_status pf__plant_create(pf_plant **plant, const char *name, const char *folder,
-                           const volatile int *stop, pf_error *error)
+static pf_status create(pf_plant **plant, const char *name, const char *folder,
+                        const volatile int *stop, pf_error *error)
 {
-    *plant = NULL;
     for (int i = 0; i < pf_plant_count(); i++) {
         if (strcmp(registry[i]->info.name, name) == 0) {
             return pf_plant_from_class(plant, registry[i], error);
@@ -235,6 +304,19 @@ pf_status pf__plant_create(pf_plant **plant, const char *name, const char *folde
     }
     return pf_fail(error, PF_ERR_ARGUMENT,
                    "no plant is called '%s'; `preflight list plants` shows what there is", name);
+}
+
+pf_status pf__plant_create(pf_plant **plant, const char *name, const char *folder,
+                           const volatile int *stop, pf_error *error)
+{
+    *plant = NULL;
+    pf_status status = create(plant, name, folder, stop, error);
+    status = status ? status : pf__plant_check_names(pf_plant_get_info(*plant), error);
+    if (status != PF_OK) {
+        pf_plant_destroy(*plant);
+        *plant = NULL;
+    }
+    return status;
 }
 
 pf_status pf_plant_clone(const pf_plant *plant, pf_plant **copy, pf_error *error)

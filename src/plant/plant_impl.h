@@ -61,6 +61,9 @@ struct pf_plant {
 pf_status pf__plant_create(pf_plant **plant, const char *name, const char *folder,
                            const volatile int *stop, pf_error *error);
 
+// Whether a kit can hold every name of a plant, and no two mechanisms or channels have the same.
+pf_status pf__plant_check_names(const pf_plant_info *info, pf_error *error);
+
 // A plant in a child process that speaks the bridge protocol (`exec:COMMAND`).
 // folder (Nullable) is that of pf_plant_create_in, stop that of pf__plant_create; so below.
 pf_status pf__bridge_create(pf_plant **plant, const char *command, const char *folder,

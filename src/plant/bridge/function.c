@@ -141,6 +141,11 @@ pf_status pf_plant_from_function(pf_plant **plant, const char *name, const char 
     }
     *made = (pf_plant){.ops = &wrap_ops, .self = self};
     made->info = pf__description_info(&self->about, self->name);
+    status = pf__plant_check_names(&made->info, error);
+    if (status != PF_OK) {
+        pf_plant_destroy(made);
+        return status;
+    }
     *plant = made;
     return PF_OK;
 }

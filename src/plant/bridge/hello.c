@@ -101,12 +101,6 @@ static pf_status parse_mechanisms(pf_description *about, char *what)
         if (mechanism->name == NULL) {
             return pf__bridge_refuse(what, "hello: mechanism %zu has no name", j);
         }
-        for (size_t i = 0; i < j; i++) {
-            if (strcmp(about->mechanisms[i].name, mechanism->name) == 0) {
-                return pf__bridge_refuse(what, "hello: mechanisms %zu and %zu have the same name",
-                                         i, j);
-            }
-        }
         pf_status status = read_number(item, "lo", -INFINITY, &mechanism->lo, what);
         if (status == PF_OK) {
             status = read_number(item, "hi", INFINITY, &mechanism->hi, what);

@@ -84,8 +84,12 @@ static const char *tidy(pf_mujoco_model *m, const char *name, int n,
     char text[PF_MUJOCO_NAME + 1], tried[PF_MUJOCO_NAME + 16];
     bool number = pf__is_decimal(name, true);
     snprintf(text, sizeof text, "%s%.*s", number ? "_" : "", PF_MUJOCO_NAME - number, name);
-    for (char *c = text; *c; c++) {
-        *c = (unsigned char)*c < ' ' || strchr(",\"'`=", *c) ? '_' : *c;
+    for (size_t at = 0, size; text[at]; at += size) {
+        size_t left = strlen(text + at);
+        size = pf__utf8_size(text + at, left);
+        bool bad = pf__text_steers(text + at, left) > 0 || strchr(",\"'`=", text[at]);
+        size = size > 0 ? size : 1;
+        memset(text + at, bad ? '_' : text[at], bad ? size : 1);
     }
     snprintf(tried, sizeof tried, "%s", text);
     for (int again = 2, i = 0; i < n; i++) {
