@@ -198,6 +198,28 @@ static void check_escapes(void)
     says("explain @/bad", 0, "\n\\u202eer3\\u2029", true);
 }
 
+// What a plant tells of itself is somebody else's text too.
+static void check_plant_names(void)
+{
+    PF_CASE("list shows what a plant calls itself, without what steers a terminal");
+    static const char script[] =
+        "read line\necho '{\"protocol\":1,\"name\":\"x\",\"title\":\"\\\\u001b[31mred\","
+        "\"mechanisms\":[\"a\",{\"name\":\"b\\\\u202e\",\"lo\":-1,\"hi\":1}],"
+        "\"channels\":[\"y\\\\u0085\"],\"dt\":0,\"state_size\":0}'\ncat >/dev/null\n";
+    static const char *const commands[] = {"list 'exec:sh @/hello'",
+                                           "list faults 'exec:sh @/hello'"};
+    char path[300];
+    snprintf(path, sizeof path, "%s/hello", folder);
+    CHECK(pf__file_write(path, script, sizeof script - 1, NULL) == PF_OK);
+    says(commands[0], 0, "\n\\u001b[31mred (x)", true);
+    for (int i = 0; i < 2; i++) {
+        says(commands[i], 0, "\033", false);
+        says(commands[i], 0, "\xe2\x80", false);
+        says(commands[i], 0, "b\\u202e", true);
+        says(commands[i], 0, "channels: y\\u0085\n", true);
+    }
+}
+
 // --- words
 
 static void check_parts(void)
@@ -513,6 +535,7 @@ void test_terminal(void)
     check_colour();
     check_width();
     check_escapes();
+    check_plant_names();
     check_parts();
     check_too_strong();
     check_remedies();

@@ -41,30 +41,32 @@ static void print_summary(const char *path, const pf_kit *kit, bool json)
         pf__text_free(&out);
         return;
     }
-    printf("kit %s: plant %s, %s predictor, %s, %s\n", path, pf_kit_get_string(kit, PF_KIT_PLANT),
-           pf_kit_get_string(kit, PF_KIT_PREDICTOR), pf__counted(k.n_probes, "probe").text,
-           pf__counted(k.n_tasks, "task").text);
-    printf("sha256 %s\n", sha);
-    printf("alarm above a belief of %.4g (%s), a session takes %zu bytes\n",
-           pf_kit_threshold(kit, 0), pf_kit_method_id(kit, 0), pf_session_size(kit));
+    cli_printf("kit %s: plant %s, %s predictor, %s, %s\n", path,
+               pf_kit_get_string(kit, PF_KIT_PLANT), pf_kit_get_string(kit, PF_KIT_PREDICTOR),
+               pf__counted(k.n_probes, "probe").text, pf__counted(k.n_tasks, "task").text);
+    cli_printf("sha256 %s\n", sha);
+    cli_printf("alarm above a belief of %.4g (%s), a session takes %zu bytes\n",
+               pf_kit_threshold(kit, 0), pf_kit_method_id(kit, 0), pf_session_size(kit));
     if (k.tolerance > 0) {
-        printf("it repeats to rounding only: readings that differ by %.2g of the largest one count "
-               "as equal\n",
-               k.tolerance);
+        cli_printf(
+            "it repeats to rounding only: readings that differ by %.2g of the largest one count "
+            "as equal\n",
+            k.tolerance);
     }
     if (k.alarm_checks > 0) {
-        printf("it alarmed in %d of %d fresh healthy sessions (at most %.1f %% at 95 %%)\n",
-               k.alarm_false, k.alarm_checks, 100 * pf__audit_upper(k.alarm_false, k.alarm_checks));
+        cli_printf("it alarmed in %d of %d fresh healthy sessions (at most %.1f %% at 95 %%)\n",
+                   k.alarm_false, k.alarm_checks,
+                   100 * pf__audit_upper(k.alarm_false, k.alarm_checks));
     }
     for (int t = 0; t < k.n_tasks && k.rules.field; t++) {
         int runs = pf_kit_task_rehearsals(kit, t);
         if (runs == 0) {
-            printf(k.recorded ? "task %s was not recorded as a go needs it: it is no-go\n"
-                              : "task %s cannot be rehearsed here: it can be go-if at most\n",
-                   pf_kit_task_name(kit, t));
+            cli_printf(k.recorded ? "task %s was not recorded as a go needs it: it is no-go\n"
+                                  : "task %s cannot be rehearsed here: it can be go-if at most\n",
+                       pf_kit_task_name(kit, t));
         } else if (runs > k.rules.rehearsals) {
-            printf("task %s is rehearsed %d times: the noise is as large as what it may miss\n",
-                   pf_kit_task_name(kit, t), runs);
+            cli_printf("task %s is rehearsed %d times: the noise is as large as what it may miss\n",
+                       pf_kit_task_name(kit, t), runs);
         }
     }
     pf_text table = {0};
@@ -299,12 +301,12 @@ static void print_choice(const pf_audit *a, const bool *not_covered, int chosen)
 {
     double level = 1, strictness = 0;
     pf__audit_settings(chosen - 1, &level, &strictness);
-    printf(
+    cli_printf(
         "audit: misfit above %.2f of its level, a rehearsal may miss %.2f of what j_min allows\n",
         level, 1 - strictness);
     for (int e = 0; e < a->catalogue->n; e++) {
         if (not_covered[e]) {
-            printf("audit: not covered by any setting: %s\n", a->catalogue->entries[e].name);
+            cli_printf("audit: not covered by any setting: %s\n", a->catalogue->entries[e].name);
         }
     }
 }

@@ -85,15 +85,16 @@ static bool summarise(const pf_transitions *data, const char *path, summary *s)
 
 static void show(const pf_transitions_info *info, const summary *s)
 {
-    printf("plant          %s (%s)\n", info->plant, info->source);
-    printf("sha256         %s\n", info->sha256);
-    printf("size           %.0f bytes\n", s->bytes);
-    printf("episodes       %d of %d steps, %d transitions in all, control step %g s\n",
-           info->n_episodes, info->steps, info->transitions, info->dt_s);
-    printf("commands       correlation %g, amplitude %g, one mechanism alone in a share of %g\n",
-           info->correlation, info->amplitude, info->single);
-    printf("disturbance    %s\n", info->disturbance ? "on" : "off");
-    printf("seed           %" PRIu64 "\n", info->seed);
+    cli_printf("plant          %s (%s)\n", info->plant, info->source);
+    cli_printf("sha256         %s\n", info->sha256);
+    cli_printf("size           %.0f bytes\n", s->bytes);
+    cli_printf("episodes       %d of %d steps, %d transitions in all, control step %g s\n",
+               info->n_episodes, info->steps, info->transitions, info->dt_s);
+    cli_printf(
+        "commands       correlation %g, amplitude %g, one mechanism alone in a share of %g\n",
+        info->correlation, info->amplitude, info->single);
+    cli_printf("disturbance    %s\n", info->disturbance ? "on" : "off");
+    cli_printf("seed           %" PRIu64 "\n", info->seed);
     pf_text tables = {0};
     pf__text_add(&tables, "\nchannel\tkind\t>min\t>max\t>mean\t>sd\t>sd of change\n");
     for (int c = 0; c < info->n_chan; c++) {

@@ -18,10 +18,10 @@ static void show_losses(const pf_kit *kit, int n_mech)
     int n = 0;
     for (int j = 0; j < n_mech; j++) {
         if (pf_kit_loses_force(kit, j)) {
-            printf("%s%s", n++ ? ", " : "losses of force ", pf_kit_mechanism_name(kit, j));
+            cli_printf("%s%s", n++ ? ", " : "losses of force ", pf_kit_mechanism_name(kit, j));
         }
     }
-    printf("%s", n > 0 ? "\n" : "");
+    cli_printf("%s", n > 0 ? "\n" : "");
 }
 
 static void show_origin(const pf_kit *kit)
@@ -29,102 +29,105 @@ static void show_origin(const pf_kit *kit)
     pf_kit_info k = pf_kit_get_info(kit);
     char sha[65];
     pf__sha256_text(k.sha256, sha);
-    printf("plant          %s (%s)\n", pf_kit_get_string(kit, PF_KIT_PLANT),
-           pf_kit_get_string(kit, PF_KIT_SOURCE));
+    cli_printf("plant          %s (%s)\n", pf_kit_get_string(kit, PF_KIT_PLANT),
+               pf_kit_get_string(kit, PF_KIT_SOURCE));
     if (pf_kit_folder(kit)[0]) {
-        printf("folder         %s\n", pf_kit_folder(kit));
+        cli_printf("folder         %s\n", pf_kit_folder(kit));
     }
-    printf("predictor      %s, statistic %s\n", pf_kit_get_string(kit, PF_KIT_PREDICTOR),
-           pf__statistic_name(k.statistic));
+    cli_printf("predictor      %s, statistic %s\n", pf_kit_get_string(kit, PF_KIT_PREDICTOR),
+               pf__statistic_name(k.statistic));
     if (k.starts_from_channels) {
-        printf("model          %s (%s)\n", pf_kit_get_string(kit, PF_KIT_MODEL),
-               pf_kit_get_string(kit, PF_KIT_PROCESSOR));
+        cli_printf("model          %s (%s)\n", pf_kit_get_string(kit, PF_KIT_MODEL),
+                   pf_kit_get_string(kit, PF_KIT_PROCESSOR));
     }
-    printf("sha256         %s\n", sha);
-    printf("made by        preflight %s, seed %.0f, %s per class, %s\n",
-           pf_kit_get_string(kit, PF_KIT_PREFLIGHT), (double)k.seed,
-           pf__counted(k.episodes, "episode").text,
-           pf__counted(k.alarm_trials, "alarm trial").text);
-    printf("mechanisms     %d (candidates %d), channels %d, gains %d in %.2f..%.2f, g_cal %.2f\n",
-           k.n_mech, k.n_mech - 1, k.n_chan, k.n_grid, k.grid[0], k.grid[k.n_grid - 1], k.g_cal);
+    cli_printf("sha256         %s\n", sha);
+    cli_printf("made by        preflight %s, seed %.0f, %s per class, %s\n",
+               pf_kit_get_string(kit, PF_KIT_PREFLIGHT), (double)k.seed,
+               pf__counted(k.episodes, "episode").text,
+               pf__counted(k.alarm_trials, "alarm trial").text);
+    cli_printf(
+        "mechanisms     %d (candidates %d), channels %d, gains %d in %.2f..%.2f, g_cal %.2f\n",
+        k.n_mech, k.n_mech - 1, k.n_chan, k.n_grid, k.grid[0], k.grid[k.n_grid - 1], k.g_cal);
     show_losses(kit, k.n_mech);
 }
 
 static void show_rules(const pf_kit *kit)
 {
     pf_kit_info k = pf_kit_get_info(kit);
-    printf("prior          %.4f that something changed, hazard %.4f\n", 1 - k.prior[0], k.hazard);
-    printf("budget         %s, then %s after an alarm (%s)\n",
-           pf__counted(k.rules.budget1, "opportunity").text,
-           pf__counted(k.rules.budget2, "recovery probe").text,
-           k.rules.stop == PF_STOP_BREAK ? "break" : "latch");
-    printf("certificate    alpha %.3g, j_min %.3g, unprobed mechanisms %s\n", k.alpha, k.j_min,
-           k.rules.field ? "block" : "do not block");
+    cli_printf("prior          %.4f that something changed, hazard %.4f\n", 1 - k.prior[0],
+               k.hazard);
+    cli_printf("budget         %s, then %s after an alarm (%s)\n",
+               pf__counted(k.rules.budget1, "opportunity").text,
+               pf__counted(k.rules.budget2, "recovery probe").text,
+               k.rules.stop == PF_STOP_BREAK ? "break" : "latch");
+    cli_printf("certificate    alpha %.3g, j_min %.3g, unprobed mechanisms %s\n", k.alpha, k.j_min,
+               k.rules.field ? "block" : "do not block");
     if (k.rules.field) {
         static const char *const modes[] = {"none", "each task alone", "in groups, then alone"};
-        printf("verdict        %s, rehearsals: %s, %d at most\n",
-               k.joint_posterior ? "joint posterior over gains 0..1.5" : "transported severity",
-               k.rehearsable ? modes[k.rules.rehearse] : modes[0], k.rules.budget3);
+        cli_printf("verdict        %s, rehearsals: %s, %d at most\n",
+                   k.joint_posterior ? "joint posterior over gains 0..1.5" : "transported severity",
+                   k.rehearsable ? modes[k.rules.rehearse] : modes[0], k.rules.budget3);
     }
     if (k.tolerance > 0) {
-        printf("tolerance      %.2g of a reading: the simulator repeats to rounding only\n",
-               k.tolerance);
+        cli_printf("tolerance      %.2g of a reading: the simulator repeats to rounding only\n",
+                   k.tolerance);
     }
     if (k.alarm_checks > 0) {
-        printf("fresh checks   %d of %d healthy sessions alarmed\n", k.alarm_false, k.alarm_checks);
+        cli_printf("fresh checks   %d of %d healthy sessions alarmed\n", k.alarm_false,
+                   k.alarm_checks);
     }
     for (int i = 0; i < k.n_methods; i++) {
-        printf("alarm          %s above %.6g\n", pf_kit_method_id(kit, i),
-               pf_kit_threshold(kit, i));
+        cli_printf("alarm          %s above %.6g\n", pf_kit_method_id(kit, i),
+                   pf_kit_threshold(kit, i));
     }
-    printf("session        %zu bytes\n", pf_session_size(kit));
+    cli_printf("session        %zu bytes\n", pf_session_size(kit));
 }
 
 static void show_probes(const pf_kit *kit)
 {
     pf_kit_info k = pf_kit_get_info(kit);
-    printf("\nprobes\n");
+    cli_printf("\nprobes\n");
     for (int q = 0; q < k.n_probes; q++) {
         const char *policy = pf_kit_probe_policy(kit, q);
-        printf("  %2d %-16s %3d rows%s%s, charge %.3g, targets", q, pf_kit_probe_name(kit, q),
-               pf_kit_probe_rows(kit, q), policy[0] ? " of the closed loop " : "", policy,
-               pf_kit_probe_charge(kit, q));
+        cli_printf("  %2d %-16s %3d rows%s%s, charge %.3g, targets", q, pf_kit_probe_name(kit, q),
+                   pf_kit_probe_rows(kit, q), policy[0] ? " of the closed loop " : "", policy,
+                   pf_kit_probe_charge(kit, q));
         const int32_t *targets = NULL;
         int n = pf_kit_probe_targets(kit, q, &targets);
         for (int t = 0; t < n; t++) {
-            printf(" %s (dispersion %.3f)", pf_kit_mechanism_name(kit, targets[t]),
-                   pf_kit_probe_sigma(kit, q)[t]);
+            cli_printf(" %s (dispersion %.3f)", pf_kit_mechanism_name(kit, targets[t]),
+                       pf_kit_probe_sigma(kit, q)[t]);
         }
-        printf("\n");
+        cli_printf("\n");
     }
 }
 
 static void show_tasks(const pf_kit *kit)
 {
     pf_kit_info k = pf_kit_get_info(kit);
-    printf("tasks\n");
+    cli_printf("tasks\n");
     for (int t = 0; t < k.n_tasks; t++) {
-        printf("  %2d %-16s reveal %.3f, importance %.3g, uses", t, pf_kit_task_name(kit, t),
-               pf_kit_task_reveal(kit, t), pf_kit_task_importance(kit, t));
+        cli_printf("  %2d %-16s reveal %.3f, importance %.3g, uses", t, pf_kit_task_name(kit, t),
+                   pf_kit_task_reveal(kit, t), pf_kit_task_importance(kit, t));
         const int32_t *uses = NULL;
         int n_uses = pf_kit_task_mechanisms(kit, t, &uses);
         for (int u = 0; u < n_uses; u++) {
-            printf(" %s", pf_kit_mechanism_name(kit, uses[u]));
+            cli_printf(" %s", pf_kit_mechanism_name(kit, uses[u]));
         }
         int runs = pf_kit_task_rehearsals(kit, t);
         if (k.rules.field && runs == 0) {
-            printf(", cannot be rehearsed");
+            cli_printf(", cannot be rehearsed");
         } else if (k.rules.field) {
             int n_blind = 0;
             pf__kit_blind(kit, t, &n_blind);
-            printf(", rehearsed %s", pf__counted(runs, "time").text);
+            cli_printf(", rehearsed %s", pf__counted(runs, "time").text);
             if (n_blind > 0) {
-                printf(", blind in %d of %d directions", n_blind,
-                       n_blind + pf__rehearsal_numbers(kit, t));
+                cli_printf(", blind in %d of %d directions", n_blind,
+                           n_blind + pf__rehearsal_numbers(kit, t));
             }
         }
         const char *fallback = pf_kit_task_fallback(kit, t);
-        printf("%s%s\n", fallback[0] ? ", fallback " : "", fallback);
+        cli_printf("%s%s\n", fallback[0] ? ", fallback " : "", fallback);
     }
 }
 

@@ -201,7 +201,7 @@ static void list_own_fault(bool json, pf_text *out, const char *key, const char 
     char spelled[80];
     snprintf(spelled, sizeof spelled, "%s%s=X", prefix, name);
     if (!json) {
-        printf("  --fault %-22s %s\n", spelled, line);
+        cli_printf("  --fault %-22s %s\n", spelled, line);
     }
     pf__json_comma(out);
     pf__text_addf(out, "{\"%s\":", key);
@@ -232,12 +232,12 @@ static void list_names(bool json, pf_text *out, const pf_plant_info *info, const
         pf__json_comma(out);
         pf__json_string(out, name(info, i));
         if (!json) {
-            printf("%s%s%s", i == 0 ? what : "", i == 0 ? ": " : ", ", name(info, i));
+            cli_printf("%s%s%s", i == 0 ? what : "", i == 0 ? ": " : ", ", name(info, i));
         }
     }
     pf__text_add(out, "]");
     if (!json) {
-        printf("\n");
+        cli_printf("\n");
     }
 }
 
@@ -245,14 +245,14 @@ static void list_names(bool json, pf_text *out, const pf_plant_info *info, const
 static void list_plant_faults(bool json, const pf_plant_info *info, pf_text *out)
 {
     if (!json) {
-        printf("\n%s\n", info->name);
+        cli_printf("\n%s\n", info->name);
     }
     list_names(json, out, info, "mechanisms", info->n_mech, mechanism_at);
     list_names(json, out, info, "channels", info->n_chan, channel_at);
     pf__json_key(out, "own");
     pf__text_add(out, "[");
     if (!json) {
-        printf("as a whole:\n");
+        cli_printf("as a whole:\n");
     }
     const pf_fault_info *always = pf_fault_at(PF_FAULT_EFFECTIVENESS);
     list_own_fault(json, out, "fault", "", always->name, always->line);
@@ -285,7 +285,7 @@ static int list_faults(bool json, const char *name)
     if (plant) {
         list_plant_faults(json, pf_plant_get_info(plant), &out);
     } else if (!json) {
-        printf(
+        cli_printf(
             "\n--fault MECHANISM:GAIN, MECHANISM:KIND=X, CHANNEL:KIND=X or KIND=X for the plant; "
             "`preflight list faults PLANT` says what a plant has\n");
     }
@@ -315,7 +315,7 @@ static void list_mechanism(bool json, pf_text *out, const pf_plant *plant, int j
     limit_text(lo, sizeof lo, m->lo);
     limit_text(hi, sizeof hi, m->hi);
     if (!json) {
-        printf("%3d %-28s %9s .. %-9s %-8s %s\n", j, m->name, lo, hi, loss, about);
+        cli_printf("%3d %-28s %9s .. %-9s %-8s %s\n", j, m->name, lo, hi, loss, about);
     }
     pf__json_open(out, NULL, "{");
     pf__text_add(out, "\"name\":");
@@ -333,7 +333,7 @@ static void list_channels(bool json, pf_text *out, const pf_plant_info *info)
     for (int c = 0; c < info->n_chan; c++) {
         const char *kind = pf__channel_kind_name(info->kinds ? info->kinds[c] : PF_CHANNEL_PLAIN);
         if (!json) {
-            printf("%s%s", c == 0 ? "channels: " : ", ", info->channels[c].name);
+            cli_printf("%s%s", c == 0 ? "channels: " : ", ", info->channels[c].name);
         }
         pf__json_open(out, NULL, "{");
         pf__text_add(out, "\"name\":");
@@ -343,7 +343,7 @@ static void list_channels(bool json, pf_text *out, const pf_plant_info *info)
     }
     pf__text_add(out, "]");
     if (!json) {
-        printf("\n");
+        cli_printf("\n");
     }
 }
 
@@ -361,9 +361,9 @@ static void list_machine(bool json, const pf_plant *plant)
     pf__json_add_number(&out, "sensor_noise", info->sensor_noise);
     pf__json_add_string(&out, "about", about);
     if (!json) {
-        printf("%s\n%s (%s)\n%s%scontrol step %.4g s\n\n", info->name, info->title, info->source,
-               about, about[0] ? "\n" : "", info->dt_s);
-        printf("    %-28s %9s    %-9s %-8s\n", "mechanism", "from", "to", "loss of");
+        cli_printf("%s\n%s (%s)\n%s%scontrol step %.4g s\n\n", info->name, info->title,
+                   info->source, about, about[0] ? "\n" : "", info->dt_s);
+        cli_printf("    %-28s %9s    %-9s %-8s\n", "mechanism", "from", "to", "loss of");
     }
     pf__json_open(&out, "mechanisms", "[");
     for (int j = 0; j < info->n_mech; j++) {
@@ -371,7 +371,7 @@ static void list_machine(bool json, const pf_plant *plant)
     }
     pf__text_add(&out, "]");
     if (!json) {
-        printf("\n");
+        cli_printf("\n");
     }
     list_channels(json, &out, info);
     pf__text_add(&out, "}\n");

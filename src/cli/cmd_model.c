@@ -15,11 +15,11 @@ static const double g_cal = .35;
 
 static void print_errors(const char *what, const double *errors)
 {
-    printf("  %-28s", what);
+    cli_printf("  %-28s", what);
     for (int h = 0; h < PF_ASSESS_HORIZONS; h++) {
-        printf(" %9.3g", errors[h]);
+        cli_printf(" %9.3g", errors[h]);
     }
-    printf("\n");
+    cli_printf("\n");
 }
 
 // Return that a go needs, as kits have it unless they are told otherwise.
@@ -54,76 +54,80 @@ static const char *can_certify(const pf_assessment *r)
 static void print_tasks(const pf_plant_info *info, const pf_assessment *rows)
 {
     int n = info->n_mech - 1, healthy = 0, lost = 0, blurred = 0, noisy = 0;
-    printf(
+    cli_printf(
         "\nCan tasks be certified? What one probe tells of the gain, and the bound of the return "
         "of each\nmechanism's default task (a go needs %g): gain known exactly, a healthy machine "
         "after two probes,\nand a loss to %g corrected after four:\n\n%-20s %8s %8s %8s %8s\n",
         j_min, g_cal, "mechanism", "gain +-", "exact", "healthy", "lost");
     for (int q = 0; q < n; q++) {
         const pf_assessment *r = &rows[q];
-        printf("%-20s %8.3f %8.3f %8.3f %8.3f  %s\n", info->mechanisms[r->mechanism].name,
-               r->gain_sd, r->bound_exact, r->bound_healthy, r->bound_lost, can_certify(r));
+        cli_printf("%-20s %8.3f %8.3f %8.3f %8.3f  %s\n", info->mechanisms[r->mechanism].name,
+                   r->gain_sd, r->bound_exact, r->bound_healthy, r->bound_lost, can_certify(r));
         healthy += r->bound_healthy >= j_min;
         lost += r->bound_lost >= j_min;
         bool short_of = r->bound_exact >= j_min && r->bound_lost < j_min;
         blurred += short_of && model_blurs(r);
         noisy += short_of && !model_blurs(r);
     }
-    printf("\n%s: %d of %d tasks can be go on a healthy machine, %d after a loss to %g.\n",
-           lost == n      ? "Good enough"
-           : healthy == 0 ? "Not good enough"
-                          : "Good enough in part",
-           healthy, n, lost, g_cal);
+    cli_printf("\n%s: %d of %d tasks can be go on a healthy machine, %d after a loss to %g.\n",
+               lost == n      ? "Good enough"
+               : healthy == 0 ? "Not good enough"
+                              : "Good enough in part",
+               healthy, n, lost, g_cal);
     if (blurred > 0) {
-        printf("A better model helps %d: train longer (--profile), with more data, or the other "
-               "--kind.\n",
-               blurred);
+        cli_printf(
+            "A better model helps %d: train longer (--profile), with more data, or the other "
+            "--kind.\n",
+            blurred);
     }
     if (blurred + noisy > 0) {
-        printf("Stronger probes help %d, and so do those that `calibrate` designs.\n",
-               blurred + noisy);
+        cli_printf("Stronger probes help %d, and so do those that `calibrate` designs.\n",
+                   blurred + noisy);
     }
 }
 
 static void print_report(const pf_plant_info *info, const pf_model_info *model,
                          const pf_assessment *rows)
 {
-    printf("\nOpen-loop error of a probe response over the size of the signature (gain %g), by "
-           "step:\n\n  %-28s",
-           g_cal, "");
+    cli_printf("\nOpen-loop error of a probe response over the size of the signature (gain %g), by "
+               "step:\n\n  %-28s",
+               g_cal, "");
     for (int h = 0; h < PF_ASSESS_HORIZONS; h++) {
-        printf(" %9d", pf_assess_horizons()[h]);
+        cli_printf(" %9d", pf_assess_horizons()[h]);
     }
-    printf("\n");
+    cli_printf("\n");
     for (int q = 0; q < info->n_mech - 1; q++) {
         const pf_assessment *r = &rows[q];
-        printf("%s\n", info->mechanisms[r->mechanism].name);
+        cli_printf("%s\n", info->mechanisms[r->mechanism].name);
         print_errors("model, pulse scale", r->error[PF_ASSESS_PULSE]);
         print_errors("model, residual scale", r->error[PF_ASSESS_RESIDUAL]);
         print_errors("its linear part alone", r->linear);
         print_errors("nothing changes", r->copy);
     }
-    printf("\nSeparation of gain %g from nominal by model error alone, and what the members know "
-           "of it\n(noise and disturbance come on top; a kit needs 3):\n\n%-20s %14s %14s %18s\n",
-           g_cal, "mechanism", "pulse scale", "residual scale", "spread over error");
+    cli_printf(
+        "\nSeparation of gain %g from nominal by model error alone, and what the members know "
+        "of it\n(noise and disturbance come on top; a kit needs 3):\n\n%-20s %14s %14s %18s\n",
+        g_cal, "mechanism", "pulse scale", "residual scale", "spread over error");
     for (int q = 0; q < info->n_mech - 1; q++) {
         const pf_assessment *r = &rows[q];
-        printf("%-20s %11.1f sd %11.1f sd ", info->mechanisms[r->mechanism].name,
-               r->separation[PF_ASSESS_PULSE], r->separation[PF_ASSESS_RESIDUAL]);
+        cli_printf("%-20s %11.1f sd %11.1f sd ", info->mechanisms[r->mechanism].name,
+                   r->separation[PF_ASSESS_PULSE], r->separation[PF_ASSESS_RESIDUAL]);
         if (isnan(r->spread)) {
-            printf("%18s", "one member");
+            cli_printf("%18s", "one member");
         } else {
-            printf("%18.2f%s", r->spread, r->spread < 1 ? "  overconfident" : "");
+            cli_printf("%18.2f%s", r->spread, r->spread < 1 ? "  overconfident" : "");
         }
-        printf("%s\n", fabs(r->separation[PF_ASSESS_RESIDUAL]) < 3 ? "  TOO LITTLE FOR A KIT" : "");
+        cli_printf("%s\n",
+                   fabs(r->separation[PF_ASSESS_RESIDUAL]) < 3 ? "  TOO LITTLE FOR A KIT" : "");
     }
     print_tasks(info, rows);
     if (!isnan(model->window_error)) {
-        printf("\nLeaves %.3g of what moves in held-out windows.%s\n", model->window_error,
-               model->window_error > .5 ? " THAT IS MOST OF IT: do not make a kit with this model."
-                                        : "");
+        cli_printf("\nLeaves %.3g of what moves in held-out windows.%s\n", model->window_error,
+                   model->window_error > .5
+                       ? " THAT IS MOST OF IT: do not make a kit with this model."
+                       : "");
     } else if (!isnan(model->valid_error)) {
-        printf("\nHeld-out error of the standardised change: %.4g.\n", model->valid_error);
+        cli_printf("\nHeld-out error of the standardised change: %.4g.\n", model->valid_error);
     }
 }
 
@@ -176,16 +180,16 @@ static const char *activation_of(const pf_model_info *m)
 void cli_model_kind(const pf_model_info *m)
 {
     if (m->window > 1) {
-        printf("trajectory of %s from %s, ", pf__counted(m->window, "step").text,
-               pf__counted(m->history, "reading").text);
+        cli_printf("trajectory of %s from %s, ", pf__counted(m->window, "step").text,
+                   pf__counted(m->history, "reading").text);
     } else {
-        printf("recursive, ");
+        cli_printf("recursive, ");
     }
     if (m->n_layers > 0) {
-        printf("%s of %s of %d, %s", pf__counted(m->n_members, "member").text,
-               pf__counted(m->n_layers, "layer").text, m->width, activation_of(m));
+        cli_printf("%s of %s of %d, %s", pf__counted(m->n_members, "member").text,
+                   pf__counted(m->n_layers, "layer").text, m->width, activation_of(m));
     } else {
-        printf("linear");
+        cli_printf("linear");
     }
 }
 
@@ -205,9 +209,9 @@ pf_status cli_model_report(const char *path, const pf_model *model, pf_plant *pl
         pf__text_free(&out);
     } else if (status == PF_OK) {
         const pf_model_info *about = pf_model_get_info(model);
-        printf("model %s: plant %s, ", path, about->plant);
+        cli_printf("model %s: plant %s, ", path, about->plant);
         cli_model_kind(about);
-        printf(", sha256 %s\n", about->sha256);
+        cli_printf(", sha256 %s\n", about->sha256);
         print_report(info, pf_model_get_info(model), rows);
     }
     free(rows);
@@ -218,18 +222,18 @@ pf_status cli_model_report(const char *path, const pf_model *model, pf_plant *pl
 
 static void show(const char *path, const pf_model_info *m)
 {
-    printf("model %s\nsha256 %s\nplant %s, %s\n", path, m->sha256, m->plant, m->source);
+    cli_printf("model %s\nsha256 %s\nplant %s, %s\n", path, m->sha256, m->plant, m->source);
     cli_model_kind(m);
-    printf("; %s, %s\n", pf__counted(m->n_chan, "channel").text,
-           pf__counted(m->n_mech, "mechanism").text);
+    cli_printf("; %s, %s\n", pf__counted(m->n_chan, "channel").text,
+               pf__counted(m->n_mech, "mechanism").text);
     if (!isnan(m->window_error)) {
-        printf("leaves %.3g of what moves in held-out windows\n", m->window_error);
+        cli_printf("leaves %.3g of what moves in held-out windows\n", m->window_error);
     }
     if (!isnan(m->valid_error)) {
-        printf("held-out error of the standardised change %.4g\n", m->valid_error);
+        cli_printf("held-out error of the standardised change %.4g\n", m->valid_error);
     }
-    printf("data %s\ntrained with %s\n", m->data[0] ? m->data : "unknown",
-           m->processor[0] ? m->processor : "something else than preflight");
+    cli_printf("data %s\ntrained with %s\n", m->data[0] ? m->data : "unknown",
+               m->processor[0] ? m->processor : "something else than preflight");
 }
 
 static void show_json(pf_text *out, const pf_model_info *m)

@@ -4,6 +4,7 @@
 #include "screen.h"
 #include "cli.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -306,6 +307,20 @@ static span harmless(span text, pf_text *room)
     pf__text_add_shown(room, text.text, text.n, "\n\t");
     cli_output_lost = cli_output_lost || room->failed;
     return (span){room->data ? room->data : "", room->size};
+}
+
+void cli_printf(const char *format, ...)
+{
+    pf_text text = {0}, room = {0};
+    va_list list;
+    va_start(list, format);
+    pf__text_vaddf(&text, format, list);
+    va_end(list);
+    cli_output_lost = cli_output_lost || text.failed;
+    span all = harmless((span){text.data ? text.data : "", text.size}, &room);
+    fwrite(all.text, 1, all.n, stdout);
+    pf__text_free(&room);
+    pf__text_free(&text);
 }
 
 void cli_show(const pf_text *text)

@@ -32,6 +32,13 @@ int cli_width(void);
 
 void cli_show(const pf_text *text); // on standard output
 
+// Text that is not laid out, without the control characters that names may hold; no colours.
+void cli_printf(const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 1, 2)))
+#endif
+    ;
+
 // A table whose rows come one after the other, while a machine runs.
 typedef struct cli_columns {
     const char *head;

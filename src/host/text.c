@@ -108,11 +108,19 @@ void pf__text_add(pf_text *text, const char *s)
 
 void pf__text_addf(pf_text *text, const char *format, ...)
 {
-    char small[512];
     va_list list;
     va_start(list, format);
-    int n = pf__vprint(small, sizeof small, format, list);
+    pf__text_vaddf(text, format, list);
     va_end(list);
+}
+
+void pf__text_vaddf(pf_text *text, const char *format, va_list list)
+{
+    char small[512];
+    va_list again;
+    va_copy(again, list);
+    int n = pf__vprint(small, sizeof small, format, again);
+    va_end(again);
     if (n < 0) {
         text->failed = true;
         return;
@@ -126,9 +134,7 @@ void pf__text_addf(pf_text *text, const char *format, ...)
         text->failed = true;
         return;
     }
-    va_start(list, format);
     pf__vprint(large, (size_t)n + 1, format, list);
-    va_end(list);
     pf__text_add_n(text, large, (size_t)n);
     free(large);
 }

@@ -53,6 +53,11 @@ void pf__text_addf(pf_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)))
 #endif
     ;
+void pf__text_vaddf(pf_text *text, const char *format, va_list list)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 2, 0)))
+#endif
+    ;
 
 // JSON pieces. A number is printed with as many digits as give the same double back; one that is
 // not finite as null. Keys and separators are the caller's: pf__json_key writes a comma where the
