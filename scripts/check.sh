@@ -144,6 +144,7 @@ step "paper to code" scripts/check_paper.sh
 step "documents" scripts/check_docs.sh
 step "speed comparisons" scripts/check_bench.py
 step "Python style" python_style
+step "formats of errors" scripts/check_formats.py
 step "pins of Python packages" verdict pins scripts/pin.sh --check
 if command -v clang-format >/dev/null; then step "format" verdict format formatted; fi
 

@@ -169,6 +169,13 @@ static void check_repeats(void)
         }
         pf__doctor_free(&d);
     }
+    PF_CASE("what refuses it says by how much");
+    const pf_channel room = {.name = "room"};
+    const pf_plan plan = {.plant = "house", .channels = &room};
+    const pf_repeat far_off = {.differs = .0025};
+    double tolerance;
+    CHECK(pf__repeat_tolerance(&plan, &far_off, 1, &tolerance, &error) == PF_ERR_PLANT);
+    CHECK_CONTAINS(error.text, "at once differs by 0.0025 of the largest reading of 'room': it");
 }
 
 // A simulator that repeats to rounding gets a tolerance, which its kit keeps; one that repeats to

@@ -366,6 +366,12 @@ static void test_messages(void)
     char expected[100];
     snprintf(expected, sizeof expected, "%d %d 0 %zu", INT_MIN, INT_MAX, SIZE_MAX);
     CHECK_STR(error.text, expected);
+    // what it does not know is shown, and nothing is read for what follows
+    const char *unknown = "%d of %.2g of %s";
+    pf_fail(&error, PF_ERR_FILE, unknown, 3, 2.5, "it");
+    CHECK_STR(error.text, "3 of %.2g of %s");
+    pf_fail(&error, PF_ERR_FILE, "half a %");
+    CHECK_STR(error.text, "half a ");
 }
 
 static void test_numbers(void)

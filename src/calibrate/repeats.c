@@ -72,7 +72,7 @@ pf_status pf__repeat_tolerance(const pf_plan *plan, const pf_repeat *repeat, int
     for (int i = 0; i < ways; i++) {
         if (!pf__repeats_itself(&repeat[i], 1)) {
             return pf_fail(error, PF_ERR_PLANT,
-                           "plant %s: the same trajectory run %s differs by %.2g of the largest "
+                           "plant %s: the same trajectory run %s differs by %g of the largest "
                            "reading of '%s': %s",
                            plan->plant, names[i][0], repeat[i].differs,
                            plan->channels[repeat[i].channel].name, names[i][1]);

@@ -879,5 +879,5 @@ pf_status pf_fault_run_load(pf_fault_run *run, const void *bytes, size_t n, pf_e
         }
     }
     pf_fault_run_reset(run, 0);
-    return pf_fail(error, PF_ERR_FORMAT, "these %zu bytes were saved with other faults", n);
+    return pf_fail(error, PF_ERR_FORMAT, "these %z bytes were saved with other faults", n);
 }
