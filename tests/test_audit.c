@@ -613,9 +613,9 @@ static void check_certificate(const char *folder)
     PF_CASE(
         "program: an audit with more false verdicts than alpha allows stands beside the verdict");
     snprintf(command, sizeof command,
-             "--version; sed -i.good 's/\"below_j_min\":0,\"false_go\":0/\"below_j_min\":1,"
-             "\"false_go\":1/' %s/servo.kit.audit.json",
-             folder);
+             "--version; sed -i.good 's/\"below_j_min\":0,\"false_go\":0,\"upper\":[^,}]*/"
+             "\"below_j_min\":1,\"false_go\":1,\"upper\":%.17g/' %s/servo.kit.audit.json",
+             pf__audit_upper(1, 7), folder);
     CHECK(program(command, 0, ""));
     snprintf(command, sizeof command, "check %s/servo.kit --report %s/s.html --certificate %s/s.c",
              folder, folder, folder);
@@ -645,8 +645,13 @@ static void check_certificate(const char *folder)
     CHECK(audited(folder, "servo.kit") == 0);
     PF_CASE("program: counts that are missing, of another kind or too many are no counts");
     static const char *const edits[] = {
-        "s/\"false_go\":0,//g", "s/\"false_go\":0/\"false_go\":\"x\"/g",
+        "s/\"false_go\":0,//g",
+        "s/\"false_go\":0/\"false_go\":\"x\"/g",
         "s/\"sessions\":7,\"tasks\"/\"sessions\":120000,\"tasks\"/g",
+        "s/\"sessions\":7/\"sessions\":100000/g",
+        "s/\"upper\":[^,}]*/\"upper\":1e-9/g",
+        "s/\"named\":[0-9]*/\"named\":8/",
+        "s/\"all_go\":[0-9]*/\"all_go\":7/; s/\"go\":[0-9]*/\"go\":0/",
         "s/\"machine\":\"dc_servo/\"machine\":\"other/"};
     for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
         snprintf(command, sizeof command,
@@ -658,6 +663,11 @@ static void check_certificate(const char *folder)
                  folder);
         CHECK(program(command, 0, ""));
         CHECK(audited(folder, "servo.kit") == 0);
+        if (!strstr(edits[i], "machine")) { // that one is whole, and another machine's
+            CHECK(program_in(folder, "audit @/servo.kit --catalogue @/two.yaml --sessions 7", 3,
+                             "servo.kit.audit.json: is no audit, or a damaged one, or its numbers "
+                             "contradict"));
+        }
     }
     PF_CASE("program: a better audit of the same kit is not replaced unasked");
     check_replace(folder);

@@ -126,7 +126,7 @@ static pf_status read_earlier(const run *r, char **text, size_t *n, pf_error *er
     pf_status status = cli_audit_read(&r->c->trust, r->path, text, n, error);
     bool empty = status == PF_OK && *n == 0; // nothing was kept in it yet
     if (status == PF_OK && !empty && pf__audit_damaged(*text, *n)) {
-        status = pf_fail(error, PF_ERR_FORMAT, "%s: is no audit, or a damaged one", r->path);
+        status = pf_fail(error, PF_ERR_FORMAT, "%s: " PF_AUDIT_DAMAGED, r->path);
     }
     bool refused = status == PF_ERR_FORMAT || status == PF_ERR_MISMATCH;
     if (empty || refused) {

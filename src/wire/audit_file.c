@@ -133,15 +133,21 @@ static bool is_count(const pf_audit_count *c, const pf_audit_result *r)
     int64_t tasks = (int64_t)r->sessions * r->tasks;
     return c->go >= 0 && c->go <= tasks && c->below_bound >= 0 && c->below_bound <= c->go &&
            c->below_j_min >= 0 && c->below_j_min <= c->go && c->false_go >= 0 &&
-           c->false_go <= r->sessions && c->all_go >= 0 && c->all_go <= r->sessions &&
-           (c->below_j_min > 0) == (c->false_go > 0);
+           c->false_go <= c->below_j_min && c->below_j_min <= (int64_t)c->false_go * r->tasks &&
+           c->all_go >= 0 && c->all_go <= r->sessions && (int64_t)c->all_go * r->tasks <= c->go;
+}
+
+static bool is_share(int count, const pf_audit_result *r)
+{
+    return count >= 0 && count <= r->sessions;
 }
 
 // Whether the counts of an entry go together.
 static bool makes_sense(const pf_audit_result *r)
 {
     return !r->covered || (r->sessions > 0 && r->sessions <= 1000000 && r->tasks > 0 &&
-                           r->alarm >= 0 && r->misfit >= 0 && r->named >= 0 && r->probes >= 0 &&
+                           is_share(r->alarm, r) && is_share(r->misfit, r) &&
+                           is_share(r->named, r) && r->within <= r->sessions && r->probes >= 0 &&
                            r->rehearsals >= 0 && is_count(&r->with, r) && is_count(&r->without, r));
 }
 
@@ -178,6 +184,43 @@ static void get_entry(json_t *o, pf_audit_result *r)
     }
 }
 
+// Whether an upper limit is the one that follows from the counts, to rounding.
+static bool follows(json_t *object, const pf_audit_count *c, int sessions)
+{
+    const double slack = 1e-6;
+    double upper = json_number_value(json_object_get(object, "upper"));
+    return c->false_go < sessions
+               ? upper > 0 && upper < 1 &&
+                     fabs(pf__audit_p_value(c->false_go, sessions, upper) / .05 - 1) < slack
+               : upper == 1;
+}
+
+// Whether an entry says what can be: its counts go together, and with all that follows from them.
+static bool agrees(json_t *item, int sessions)
+{
+    pf_audit_result r = {0};
+    get_entry(item, &r);
+    bool good = !r.covered ||
+                (r.sessions == sessions && makes_sense(&r) && follows(item, &r.with, sessions) &&
+                 follows(json_object_get(item, "without_rehearsal"), &r.without, sessions));
+    for (int rule = 0; rule < PF_RULES && good && r.covered; rule++) {
+        json_t *one = json_object_get(item, pf__rule_name(rule));
+        good = !one || (is_count(&r.rules[rule], &r) && follows(one, &r.rules[rule], sessions));
+    }
+    return good;
+}
+
+static bool all_agree(json_t *json)
+{
+    json_t *entries = json_object_get(json, "entries");
+    int sessions = get_int(json, "sessions");
+    bool good = sessions > 0;
+    for (size_t i = 0; i < json_array_size(entries) && good; i++) {
+        good = agrees(json_array_get(entries, i), sessions);
+    }
+    return good;
+}
+
 // A text as JSON. Refused where it is no audit; text NULL, there is none: *json is NULL.
 static pf_status parse(const char *text, size_t n, json_t **json, pf_error *error)
 {
@@ -192,10 +235,10 @@ static pf_status parse(const char *text, size_t n, json_t **json, pf_error *erro
     }
     const char *format = json_string_value(json_object_get(*json, "format"));
     if (!format || strcmp(format, "preflight-audit") != 0 ||
-        !json_is_array(json_object_get(*json, "entries"))) {
+        !json_is_array(json_object_get(*json, "entries")) || !all_agree(*json)) {
         json_decref(*json);
         *json = NULL;
-        return pf_fail(error, PF_ERR_FORMAT, "is no audit, or a damaged one");
+        return pf_fail(error, PF_ERR_FORMAT, PF_AUDIT_DAMAGED);
     }
     return PF_OK;
 }

@@ -11,6 +11,9 @@
 // The largest file of an audit.
 #define PF_AUDIT_BYTES ((size_t)1 << 26)
 
+// What is said of a file that is refused.
+#define PF_AUDIT_DAMAGED "is no audit, or a damaged one, or its numbers contradict each other"
+
 // Where the audit of a kit is kept; free() it. NULL: out of memory.
 char *pf__audit_path(const char *kit);
 
@@ -40,7 +43,7 @@ pf_status pf__audit_would_lose(const char *text, size_t n, const pf_audit *audit
 bool pf__audit_summary(pf_text *out, const char *text, size_t n_text, const char *kit_sha256,
                        const pf_plant *machine, bool unrehearsed, double alpha, pf_text *words);
 
-// Whether bytes are no audit any more: cut off, or overwritten.
+// Whether bytes are no audit any more: cut off, overwritten, or with numbers that cannot be.
 bool pf__audit_damaged(const char *text, size_t n);
 
 // The audit of a kit as a table of an HTML page, entry by entry, unfinished ones too. False, and
