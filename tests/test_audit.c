@@ -583,6 +583,11 @@ static void check_replace(const char *folder)
     CHECK(program_in(folder, "audit @/servo.kit --catalogue @/two.yaml --sessions 3", 3,
                      "servo.kit.audit.json: larger than"));
     CHECK(program_in(folder, "kit report @/servo.kit -o @/page.html", 3, "larger than"));
+    CHECK(program_in(folder, "--version; mkfifo @/pipe.kit.audit.json && cp @/servo.kit @/pipe.kit",
+                     0, ""));
+    CHECK(program_in(folder, "audit @/pipe.kit --catalogue @/two.yaml --sessions 3", 3,
+                     "pipe.kit.audit.json: is no plain file"));
+    CHECK(program_in(folder, "calibrate dc_servo -o @/pipe.kit --audit", 3, "is no plain file"));
     CHECK(program_in(folder, "--version; : >@/empty.json", 0, ""));
     CHECK(program_in(folder,
                      "audit @/servo.kit --catalogue @/two.yaml --sessions 3 -o @/empty.json", 0,

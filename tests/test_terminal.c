@@ -184,6 +184,10 @@ static void check_escapes(void)
     says("explain @/bad", 0, "\n\\u001b[2J ", true);
     CHECK(run("check '@/a\033[2Jb' 2>&1 | od -c | grep -q 033", 1, ""));
     CHECK(run("check '@/a\033[2Jb'", 3, "/a\\u001b[2Jb: No such file"));
+    PF_CASE("a certificate says who signed its kit");
+    says("explain @/c", 0, "signed by", false);
+    CHECK(run("--version; sed 's/\"signed_by\":null/\"signed_by\":\"ann\"/' @/c >@/signed", 0, ""));
+    says("explain @/signed", 0, "Its kit is signed by ann.\n", true);
     PF_CASE("a name cannot turn the direction of a line");
     text = program_text(folder, "c");
     at = strstr(text, "\"name\":\"thruster3\"");

@@ -68,8 +68,10 @@ class Faulty(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
                                    self.fault_texts)
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", None):
-            library.steps_close(self._handle)
+        # __init__ may have failed before there was one; at exit modules may be empty
+        handle, close = self.__dict__.get("_handle"), getattr(library, "steps_close", None)
+        if handle and close:
+            close(handle)
             self._handle = None
 
     # a copy goes on where the trajectory is

@@ -10,6 +10,7 @@ import unittest
 import gymnasium
 import numpy as np
 import preflight as pf
+from preflight.faulty import Faulty
 from support import Case
 
 BOX = gymnasium.spaces.Box
@@ -68,6 +69,20 @@ def some(n, rows=24, limit=1.2):
 
 
 class GymFaultsTest(Case):
+    def test_half_made(self):
+        """What __init__ never finished, and what outlives the library, is let go without a word."""
+        half = Faulty.__new__(Faulty)
+        half.__del__()
+        whole = pf.faults(Hover(), None)
+        names = type(whole).__del__.__globals__
+        library, names["library"] = names["library"], None
+        try:
+            whole.__del__()
+        finally:
+            names["library"] = library
+        whole.__del__()
+        self.assertIsNone(whole.__dict__["_handle"])
+
     def test_the_bits_of_a_plant(self):
         """Every kind, several together, several seeds; the commands leave the limits."""
         plant = pf.GymPlant(Hover)

@@ -272,7 +272,7 @@ static pf_status default_probes(pf_plan_builder *b)
         if (!isfinite(amplitude) || amplitude == 0) {
             return complain(b, (pf_place){0, 0}, "mechanism", mechanism->name,
                             "has no finite limits to derive a pulse from: give `lo` and `hi`, or "
-                            "list `probes`");
+                            "list `probes`, in the file of `calibrate --config`");
         }
         int steps = given ? given->steps : 8, rows = given ? given->rows : 8;
         int *target = pf__arena_take(b->arena, 1, sizeof *target);

@@ -221,6 +221,9 @@ pf_status cli_trusted_read(const cli_trust *trust, const char *path, size_t most
 pf_status cli_audit_read(const cli_trust *trust, const char *path, char **text, size_t *n,
                          pf_error *error);
 
+// Refuses a pipe or device where an audit is to be kept: who writes into it may wait for ever.
+pf_status cli_audit_keepable(const char *path, pf_error *error);
+
 // The same of a learned model.
 pf_status cli_trusted_model(const cli_trust *trust, pf_model **model, const char *path,
                             pf_error *error);

@@ -123,7 +123,8 @@ static int finish(const run *r)
 // one that is damaged or that nobody of --trust signed.
 static pf_status read_earlier(const run *r, char **text, size_t *n, pf_error *error)
 {
-    pf_status status = cli_audit_read(&r->c->trust, r->path, text, n, error);
+    pf_status status = cli_audit_keepable(r->path, error);
+    status = status ? status : cli_audit_read(&r->c->trust, r->path, text, n, error);
     bool empty = status == PF_OK && *n == 0; // nothing was kept in it yet
     if (status == PF_OK && !empty && pf__audit_damaged(*text, *n)) {
         status = pf_fail(error, PF_ERR_FORMAT, "%s: " PF_AUDIT_DAMAGED, r->path);

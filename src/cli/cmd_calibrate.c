@@ -252,6 +252,13 @@ static int check_files(const call *c)
     const cli_file inputs[] = {{"an input, the recordings", c->recordings},
                                {"an input, the configuration", c->config},
                                {"the library", word ? NULL : c->probes}};
+    char *audit = c->audit ? pf__audit_path(c->output) : NULL;
+    pf_error error = {PF_OK, ""};
+    pf_status kept = cli_audit_keepable(audit, &error);
+    free(audit);
+    if (kept != PF_OK) {
+        return cli_fail("calibrate", kept, &error);
+    }
     const cli_file output = {"-o", c->output};
     int status = cli_outputs("calibrate", 3, inputs, 1, &output);
     const char *plant = c->plant.n > 0 ? c->plant.item[0] : NULL;

@@ -90,11 +90,16 @@ static void tell_start(const story *s)
     const pf_plant_info *info = pf_plant_get_info(s->plant);
     pf_kit_info k = pf_kit_get_info(s->kit);
     pf_text text = {0};
+    const pf_mechanism *now = &info->mechanisms[0]; // of a model file it moves nothing
+    bool idle = now->lo == 0 && now->hi == 0;
+    pf__text_addf(&text, "The plant %s: %s. Today's job %s%s, and the next job is not known yet. ",
+                  s->name, info->title, idle ? "moves nothing" : "uses only ",
+                  idle ? "" : now->name);
     pf__text_addf(&text,
-                  "The plant %s: %s. Today's job uses %s alone, and the next job is not known "
-                  "yet. Any of the other %s may have lost strength.\n",
-                  s->name, info->title, info->mechanisms[0].name,
-                  pf__counted(k.n_mech - 1, "mechanism").text);
+                  k.n_mech == 2 ? "%s may have lost strength.\n"
+                                : "Any of the other %s may have lost strength.\n",
+                  k.n_mech == 2 ? info->mechanisms[1].name
+                                : pf__counted(k.n_mech - 1, "mechanism").text);
     pf__text_addf(&text, "A quick kit was made on the simulator: %s, %s.\n",
                   pf__counted(k.n_probes, "probe").text, pf__counted(k.n_tasks, "task").text);
     cli_show(&text);
@@ -197,8 +202,9 @@ static pf_status tell_secret(const story *s, int number, const cli_check *c, pf_
     }
     double largest = 0;
     pf_status status = compare_logs(s, loss, &largest, error);
-    pf__text_addf(out, "In secret: %s delivers %.0f %% of its command.",
-                  pf_kit_mechanism_name(s->kit, loss->at), 100 * loss->value);
+    pf__text_addf(out, "In secret: %s delivers %.0f %% of its %s.",
+                  pf_kit_mechanism_name(s->kit, loss->at), 100 * loss->value,
+                  pf_kit_loses_force(s->kit, loss->at) ? "force" : "command");
     if (largest == 0) {
         pf__text_add(out, " Today's logs do not show it: twenty runs of this machine and of a "
                           "healthy one are equal to the last bit.");

@@ -8,6 +8,7 @@
 #include "wire/audit_file.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 pf_status cli_trusted_read(const cli_trust *trust, const char *path, size_t most, void **data,
                            size_t *n, char *signer, pf_error *error)
@@ -39,6 +40,14 @@ pf_status cli_audit_read(const cli_trust *trust, const char *path, char **text, 
     }
     *text = data;
     return status;
+}
+
+pf_status cli_audit_keepable(const char *path, pf_error *error)
+{
+    return path && pf__file_none(path) && access(path, F_OK) == 0
+               ? pf_fail(error, PF_ERR_FILE,
+                         "%s: is no plain file, and an audit is kept in one; remove it", path)
+               : PF_OK;
 }
 
 pf_status cli_trusted_model(const cli_trust *trust, pf_model **model, const char *path,

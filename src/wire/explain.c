@@ -186,6 +186,11 @@ static void add_done(const pf_said *said, pf_text *out)
     pf__words_spent(out, said->probes, said->rehearsals, said->charge);
     pf__text_add(out, ".\n");
     pf__words_injected(out, said->injected);
+    if (said->signer[0]) {
+        pf__text_add(out, "Its kit is signed by ");
+        pf__words_name(out, said->signer);
+        pf__text_add(out, ".\n");
+    }
     if (!said->audited) {
         pf__text_add(out, "Its kit was not audited.\n");
         return;

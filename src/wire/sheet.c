@@ -116,9 +116,9 @@ static void add_found(const sheet *s)
         pf__text_addf(s->out, ": %s", finding);
         if (f.changed > .05) {
             add_percent(s, ", P(changed) ", f.changed, "");
-            pf__text_addf(s->out,
-                          ", then it delivers %.2f of its command (90 %% interval %.2f to %.2f)",
-                          f.gain, f.interval[0], f.interval[1]);
+            pf__text_addf(s->out, ", then it delivers %.2f of its %s (90 %% interval %.2f to %.2f)",
+                          f.gain, pf_kit_loses_force(&s->kit, j) ? "force" : "command",
+                          f.interval[0], f.interval[1]);
         }
         pf__text_add(s->out, f.unconfirmed ? ", not confirmed" : "");
         pf__words_unconfirmed(&notes, &f, &s->said.odd);

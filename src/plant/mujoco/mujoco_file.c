@@ -9,10 +9,12 @@
 #include "host/text.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 // Any MJCF or URDF file as a plant: actuators are mechanisms behind `none`, commands are deviations
 // from what holds the machine at its home, sensors are channels. docs/machines.md says the rules.
@@ -42,6 +44,19 @@ pf_status pf__mujoco_no_memory(const pf_mujoco_maker *k)
 
 // --- the file
 
+// Why a path that leads to no plain file cannot be read.
+static const char *why_no_file(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) == 0) {
+        return S_ISDIR(info.st_mode) ? "is a folder, not a model file"
+                                     : "is no plain file; say the model file itself";
+    }
+    return errno == ENOENT || errno == ENOTDIR
+               ? "there is no such file; say mujoco:FILE or mujoco:FILE#KEYFRAME"
+               : strerror(errno);
+}
+
 // FILE#KEYFRAME, unless a file has that whole name.
 static pf_status find_path(pf_mujoco_maker *k, const char *reference)
 {
@@ -56,8 +71,7 @@ static pf_status find_path(pf_mujoco_maker *k, const char *reference)
     }
     k->path = pf__file_regular(file) ? realpath(file, NULL) : NULL;
     if (!k->path) {
-        return refuse(k, PF_ERR_FILE, "there is no such file; say mujoco:FILE or ",
-                      "mujoco:FILE#KEYFRAME");
+        return refuse(k, PF_ERR_FILE, why_no_file(file), "");
     }
     return PF_OK;
 }
@@ -432,7 +446,8 @@ static void settle(const mjModel *m, mjData *d, int simulation, void *argument)
             mj_step(m, d);
             k->warning = pf__mujoco_warning(d, &k->warning_at);
         }
-        k->rests = rests(k, m, d) && i * k->m->skip * m->opt.timestep >= .1;
+        bool waited = i * k->m->skip * m->opt.timestep >= .1 || d->time - began >= settle_s;
+        k->rests = rests(k, m, d) && waited;
     }
     k->time_s = d->time - began;
     mj_getState(m, d, k->m->rest, mjSTATE_INTEGRATION);
