@@ -41,17 +41,43 @@ static pf_status explain(bridge *self, pf_process_result result, double limit_s,
                                           : PF_ERR_PLANT;
 }
 
-static pf_status send_json(bridge *self, const json_t *request, double deadline, double limit_s,
-                           char *what)
+// The numbers of a trajectory as bytes: gains, then the commands. NULL: no memory or not finite.
+static double *raw_request(const bridge *self, const pf_roll *roll, size_t *n)
+{
+    size_t n_mech = (size_t)self->about.n_mech;
+    *n = n_mech * ((size_t)roll->rows + 1);
+    double *values = malloc(*n * sizeof *values);
+    bool finite = values != NULL;
+    for (size_t i = 0; finite && i < *n; i++) {
+        double gain = roll->gains != NULL && i < n_mech ? roll->gains[i] : 1;
+        values[i] = i < n_mech ? gain : roll->command[i - n_mech];
+        finite = isfinite(values[i]);
+    }
+    if (!finite) {
+        free(values);
+        return NULL;
+    }
+    return values;
+}
+
+// A line, and behind it n numbers as bytes, in one piece.
+static pf_status send_json(bridge *self, const json_t *request, const double *raw, size_t n,
+                           double deadline, double limit_s, char *what)
 {
     char *text = pf__json_dump(request, JSON_COMPACT);
-    if (text == NULL) {
+    size_t size = text != NULL ? strlen(text) : 0, bytes = n * sizeof *raw;
+    char *message = text != NULL ? realloc(text, size + 1 + bytes) : NULL;
+    if (message == NULL) {
+        free(text);
         return pf__bridge_no_memory(what);
     }
-    size_t size = strlen(text);
-    text[size] = '\n';
-    pf_process_result result = pf__process_send(&self->process, text, size + 1, deadline);
-    free(text);
+    message[size] = '\n';
+    if (n > 0) {
+        memcpy(message + size + 1, raw, bytes);
+    }
+    pf_process_result result =
+        pf__process_send(&self->process, message, size + 1 + bytes, deadline);
+    free(message);
     return result == PF_PROCESS_OK ? PF_OK : explain(self, result, limit_s, what);
 }
 
@@ -93,7 +119,7 @@ static pf_status say_hello(bridge *self, json_t **reply, char *what)
     if (request == NULL) {
         return pf__bridge_no_memory(what);
     }
-    pf_status status = send_json(self, request, deadline, limit_s, what);
+    pf_status status = send_json(self, request, NULL, 0, deadline, limit_s, what);
     json_decref(request);
     return status == PF_OK ? read_json(self, reply, deadline, limit_s, what) : status;
 }
@@ -174,6 +200,12 @@ static int add_faults(json_t *request, const pf_description *about, const pf_rol
     return bad;
 }
 
+// Whether the numbers of this trajectory go as bytes.
+static bool is_raw(const bridge *self, const pf_roll *roll)
+{
+    return self->about.raw && roll->policy < 0;
+}
+
 // NULL: no memory or a number that is not finite.
 static json_t *make_request(const bridge *self, const pf_roll *roll)
 {
@@ -189,12 +221,16 @@ static json_t *make_request(const bridge *self, const pf_roll *roll)
         // the start is given, what disturbs it is not
         bad |= json_object_set_new(request, "seed", json_integer((json_int_t)(roll->key >> 11)));
     }
-    bad |= json_object_set_new(request, "gains", number_list(roll->gains, about->n_mech));
+    if (is_raw(self, roll)) {
+        bad |= json_object_set_new(request, "rows", json_integer(roll->rows));
+    } else {
+        bad |= json_object_set_new(request, "gains", number_list(roll->gains, about->n_mech));
+    }
     if (roll->policy >= 0) {
         bad |= json_object_set_new(request, "task", json_integer(about->policy_task[roll->policy]));
         bad |= json_object_set_new(request, "correction",
                                    number_list(roll->correction, about->n_mech));
-    } else {
+    } else if (!is_raw(self, roll)) {
         bad |= json_object_set_new(request, "commands",
                                    number_rows(roll->command, roll->rows, about->n_mech));
     }
@@ -266,6 +302,42 @@ static pf_status take_answer(const pf_description *about, const json_t *reply, i
     return PF_OK;
 }
 
+// The bytes behind an answer: the channels before the first command, then the rows. *whole: all of
+// them came, so that the child can go on.
+static pf_status take_raw(bridge *self, const json_t *reply, int rows, const pf_trace *trace,
+                          bool *whole, char *what)
+{
+    size_t n_chan = (size_t)self->about.n_chan, n = n_chan * ((size_t)rows + 1);
+    const json_t *given = json_object_get(reply, "rows");
+    if (!json_is_integer(given) || json_integer_value(given) != rows) {
+        return pf__bridge_refuse(what, "the answer's \"rows\" are not %d", rows);
+    }
+    double *values = malloc(n * sizeof *values);
+    if (values == NULL) {
+        return pf__bridge_no_memory(what);
+    }
+    double limit_s = self->limits.roll_s;
+    pf_process_result result =
+        pf__process_bytes(&self->process, values, n * sizeof *values, pf__seconds() + limit_s);
+    *whole = result == PF_PROCESS_OK;
+    pf_status status = *whole ? PF_OK : explain(self, result, limit_s, what);
+    for (size_t i = 0; i < n && status == PF_OK; i++) {
+        if (!isfinite(values[i])) {
+            status = pf__bridge_refuse(
+                what, "%s is not finite %s row %d", self->about.channels[i % n_chan].name,
+                i < n_chan ? "before" : "after", i < n_chan ? 0 : (int)(i / n_chan) - 1);
+        }
+    }
+    if (status == PF_OK && trace->initial != NULL) {
+        memcpy(trace->initial, values, n_chan * sizeof *values);
+    }
+    if (status == PF_OK && trace->output != NULL) {
+        memcpy(trace->output, values + n_chan, (n - n_chan) * sizeof *values);
+    }
+    free(values);
+    return status;
+}
+
 // Returns are shares of the best; rounding may go a little beyond.
 static bool take_return(double *value)
 {
@@ -332,12 +404,12 @@ static pf_status take_forecast(const pf_description *about, const json_t *reply,
 
 // Sends one request and waits for its answer, which is the caller's. *keep: the child is in order,
 // whatever the status.
-static pf_status converse(bridge *self, const json_t *request, json_t **answer, bool *keep,
-                          char *what)
+static pf_status converse(bridge *self, const json_t *request, const double *raw, size_t n,
+                          json_t **answer, bool *keep, char *what)
 {
     double limit_s = self->limits.roll_s;
     double deadline = pf__seconds() + limit_s;
-    pf_status status = send_json(self, request, deadline, limit_s, what);
+    pf_status status = send_json(self, request, raw, n, deadline, limit_s, what);
     json_t *reply = NULL;
     while (status == PF_OK) {
         status = read_json(self, &reply, deadline, limit_s, what);
@@ -404,11 +476,15 @@ typedef struct exchange {
     double *returns, *beyond;
 } exchange;
 
-static pf_status take(const bridge *self, const exchange *x, const json_t *reply, char *what)
+// *keep: the child is in order, whatever the status.
+static pf_status take(bridge *self, const exchange *x, const json_t *reply, bool *keep, char *what)
 {
     const pf_description *about = &self->about;
     if (x->forecast != NULL) {
         return take_forecast(about, reply, x->forecast->n, x->returns, x->beyond, what);
+    }
+    if (is_raw(self, x->roll)) {
+        return take_raw(self, reply, x->roll->rows, x->trace, keep, what);
     }
     pf_status status = take_answer(about, reply, x->roll->rows, x->trace, what);
     if (status == PF_OK && x->trace->metrics != NULL && x->roll->policy >= 0) {
@@ -427,17 +503,23 @@ static pf_status run_exchange(bridge *self, const exchange *x, pf_error *error)
     self->last_id++;
     json_t *request =
         x->forecast != NULL ? forecast_request(self, x->forecast) : make_request(self, x->roll);
-    if (request == NULL) {
+    size_t n = 0;
+    bool is_bytes = x->roll != NULL && is_raw(self, x->roll);
+    double *raw = is_bytes ? raw_request(self, x->roll, &n) : NULL;
+    if (request == NULL || (is_bytes && raw == NULL)) {
+        json_decref(request);
+        free(raw);
         return pf_fail(error, PF_ERR_NONFINITE, "%s: a command, gain or state is not finite",
                        self->label);
     }
     bool keep = false;
     json_t *reply = NULL;
-    status = converse(self, request, &reply, &keep, what);
+    status = converse(self, request, raw, n, &reply, &keep, what);
     json_decref(request);
+    free(raw);
     if (status == PF_OK) {
-        status = take(self, x, reply, what);
-        keep = status == PF_OK;
+        status = take(self, x, reply, &keep, what);
+        keep = keep || status == PF_OK;
         json_decref(reply);
     }
     if (!keep) {
@@ -474,6 +556,12 @@ static void bridge_destroy(pf_plant *plant)
     plant->self = NULL;
 }
 
+static const char *bridge_about(const pf_plant *plant, int mechanism)
+{
+    const pf_description *about = &((const bridge *)plant->self)->about;
+    return about->words[mechanism < 0 ? about->n_mech : mechanism];
+}
+
 static void bridge_set_timeouts(pf_plant *plant, double hello_s, double roll_s)
 {
     bridge *self = plant->self;
@@ -487,6 +575,7 @@ static const pf_plant_ops bridge_ops = {.roll = bridge_roll,
                                         .clone = bridge_clone,
                                         .destroy = bridge_destroy,
                                         .forecast = bridge_forecast,
+                                        .about = bridge_about,
                                         .set_timeouts = bridge_set_timeouts};
 
 static char *copy_text(const char *text)
@@ -556,7 +645,8 @@ static pf_status create(pf_plant **plant, const pf_bridge_program *program, pf_b
                      .hint = program->hint,
                      .stop = program->stop,
                      .limits = limits};
-    pf__bridge_quote(self->label, name, strlen(name));
+    const char *label = program->label != NULL ? program->label : name;
+    pf__bridge_quote(self->label, label, strlen(label));
     pf__process_init(&self->process);
     *made = (pf_plant){.ops = &bridge_ops, .self = self};
     pf_status status = first_start(self, error);
@@ -574,8 +664,11 @@ static pf_status create(pf_plant **plant, const pf_bridge_program *program, pf_b
 static pf_status bridge_clone(const pf_plant *plant, pf_plant **copy, pf_error *error)
 {
     const bridge *self = plant->self;
-    pf_bridge_program program = {
-        .name = self->name, .hint = self->hint, .folder = self->folder, .stop = self->stop};
+    pf_bridge_program program = {.name = self->name,
+                                 .label = self->label,
+                                 .hint = self->hint,
+                                 .folder = self->folder,
+                                 .stop = self->stop};
     for (int i = 0; self->arguments[i] != NULL; i++) {
         program.arguments[i] = self->arguments[i];
     }

@@ -54,6 +54,7 @@ void pf__description_free(pf_description *about)
     free(about->numbers);
     free(about->metrics);
     free(about->faults);
+    free(about->words);
     *about = (pf_description){0};
 }
 
@@ -425,6 +426,22 @@ static pf_status parse_faults(pf_description *about, char *what)
     return status;
 }
 
+// What the machine says of itself and its mechanisms, for people.
+static pf_status parse_words(pf_description *about, char *what)
+{
+    const json_t *list = json_object_get(about->hello, "mechanisms");
+    int n = about->n_mech;
+    about->words = calloc((size_t)n + 1, sizeof *about->words);
+    if (about->words == NULL) {
+        return pf__bridge_no_memory(what);
+    }
+    for (int j = 0; j <= n; j++) {
+        const json_t *item = j < n ? json_array_get(list, (size_t)j) : about->hello;
+        about->words[j] = json_string_value(json_object_get(item, "about"));
+    }
+    return PF_OK;
+}
+
 // Reads what a hello suggests besides the machine itself: pulses, weights, calm, time limit.
 static pf_status parse_suggestions(pf_description *about, char *what)
 {
@@ -441,6 +458,11 @@ static pf_status parse_suggestions(pf_description *about, char *what)
     status = status == PF_OK ? parse_weights(about, "charge", &about->charge, &room, what) : status;
     status = status == PF_OK ? parse_metrics(about, what) : status;
     status = status == PF_OK ? parse_faults(about, what) : status;
+    status = status == PF_OK ? parse_words(about, what) : status;
+    about->raw = json_is_true(json_object_get(about->hello, "raw"));
+    if (status == PF_OK && about->raw && about->n_state > 0) {
+        status = pf__bridge_refuse(what, "hello: \"raw\" needs \"state_size\" 0");
+    }
     about->deterministic = json_is_true(json_object_get(about->hello, "calm"));
     const json_t *timeout = json_object_get(about->hello, "timeout");
     about->timeout_s = json_number_value(timeout);
@@ -545,7 +567,7 @@ bool pf__description_same(const pf_description *a, const pf_description *b)
     }
     static const char *const suggestions[] = {"probe",  "task",    "reveal", "importance",
                                               "calm",   "metrics", "draws",  "sensor_noise",
-                                              "charge", "tasks",   "faults"};
+                                              "charge", "tasks",   "faults", "raw"};
     for (int i = 0; same && i < (int)(sizeof suggestions / sizeof suggestions[0]); i++) {
         const json_t *x = json_object_get(a->hello, suggestions[i]);
         const json_t *y = json_object_get(b->hello, suggestions[i]);

@@ -33,6 +33,8 @@ typedef struct pf_description {
     double sensor_noise;
     int n_faults;
     pf_plant_fault *faults; // that it declares
+    bool raw;               // numbers of a trajectory are bytes behind a line, not text
+    const char **words;     // n_mech + 1: about each mechanism, then the machine. NULL: nothing.
 } pf_description;
 
 // Reads a hello and takes it over; on failure says why in what (PF_WHAT_SIZE). Free the description

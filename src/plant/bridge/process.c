@@ -262,6 +262,30 @@ pf_process_result pf__process_line(pf_process *process, const char **line, size_
     }
 }
 
+pf_process_result pf__process_bytes(pf_process *process, void *to, size_t n, double deadline)
+{
+    char *at = to;
+    for (;;) {
+        size_t held = process->end - process->begin, taken = held < n ? held : n;
+        if (taken > 0) {
+            memcpy(at, process->buffer + process->begin, taken);
+        }
+        at += taken;
+        n -= taken;
+        process->begin += taken;
+        process->searched = process->begin;
+        if (n == 0) {
+            return PF_PROCESS_OK;
+        }
+        struct pollfd fd = {.fd = process->out, .events = POLLIN};
+        pf_process_result result = wait_ready(process, &fd, 1, deadline);
+        result = result == PF_PROCESS_OK ? fill(process) : result;
+        if (result != PF_PROCESS_OK) {
+            return result;
+        }
+    }
+}
+
 // Waits for the end of the child but leaves it to be reaped: until then its number, which is also
 // the group's, cannot go to somebody else. False: still running.
 static bool wait_end(const pf_process *process, double grace_s, siginfo_t *info)

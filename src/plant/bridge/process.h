@@ -51,6 +51,9 @@ pf_process_result pf__process_send(pf_process *process, const char *data, size_t
 pf_process_result pf__process_line(pf_process *process, const char **line, size_t *size,
                                    double deadline);
 
+// The next n bytes, whatever they are.
+pf_process_result pf__process_bytes(pf_process *process, void *to, size_t n, double deadline);
+
 // Says what went wrong with the last call, and how the child ended if it has.
 void pf__process_explain(const pf_process *process, pf_process_result result, double limit_s,
                          char *text, size_t size);
@@ -69,6 +72,7 @@ typedef struct pf_bridge_limits {
 enum { PF_ARGUMENTS = 8 }; // with the NULL
 typedef struct pf_bridge_program {
     const char *name, *hint;
+    const char *label; // the name in messages. Nullable: the name; copied.
     const char *arguments[PF_ARGUMENTS];
     const char *folder;       // of the files that the command names. Nullable; copied.
     double hello_s;           // 0: the default
