@@ -5,6 +5,9 @@ install(TARGETS preflight preflight_lab preflight_shared preflight_lab_shared EX
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS preflight_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET preflight_fmu)
+  install(TARGETS preflight_fmu RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/preflight)
+endif()
 install(DIRECTORY include/preflight DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY suites DESTINATION ${CMAKE_INSTALL_DATADIR}/preflight)
 install(DIRECTORY data DESTINATION ${CMAKE_INSTALL_DATADIR}/preflight OPTIONAL)

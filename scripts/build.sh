@@ -11,7 +11,8 @@ mkdir -p build
 exec 9>"$dir.lock" # steps of the checks that want the same build take turns
 flock 9
 # a changed set of libraries reconfigures
-found=$(ls /usr/include/yaml.h /usr/include/jansson.h /usr/include/sqlite3.h /usr/bin/mpicc 2>/dev/null | tr '\n' ' ' || true)
+found=$(ls /usr/include/yaml.h /usr/include/jansson.h /usr/include/sqlite3.h /usr/include/zip.h /usr/include/expat.h \
+    /usr/bin/mpicc 2>/dev/null | tr '\n' ' ' || true)
 case $preset in
 embedded | board | fuzz) ;; # without MuJoCo
 *) found+=$(ls -d build/venv/lib/python3*/site-packages/mujoco/libmujoco.so.* \

@@ -10,7 +10,8 @@ cd "$(dirname "$0")/.."
 what=${1:-all}
 
 packages=(gcc libc6-dev make cmake pkg-config clang clang-format libclang-rt-14-dev libyaml-dev
-          libjansson-dev libsqlite3-dev libopenblas-dev libopenmpi-dev openmpi-bin gnuplot-nox locales openssh-client python3 python3-venv)
+          libjansson-dev libzip-dev libexpat1-dev libsqlite3-dev libopenblas-dev libopenmpi-dev openmpi-bin gnuplot-nox
+          locales openssh-client python3 python3-venv)
 if [ "$what" = release ]; then packages+=(dpkg-dev debhelper fakeroot lintian debootstrap); fi
 missing=()
 [ "$what" = python ] || for p in "${packages[@]}"; do

@@ -27,6 +27,7 @@ export SOURCE_DATE_EPOCH
 export CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)}
 # not in an environment that build makes: there nothing would be pinned by hash
 "$tools/bin/python" -I -m build --no-isolation --config-setting=cmake.define.PF_NO_OPENBLAS=ON \
+    --config-setting=cmake.define.PF_NO_FMU=ON \
     --config-setting=cmake.define.PF_TREE=/nonexistent --outdir "$work/built" "$work/source" \
     >"$work/log" 2>&1 || { tail -n 20 "$work/log"; fail "the sdist or the wheel is not built"; }
 PATH=$tools/bin:$PATH auditwheel repair --wheel-dir "$work/repaired" "$work"/built/*.whl >"$work/audit" 2>&1 ||

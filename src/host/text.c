@@ -234,6 +234,19 @@ bool pf__is_decimal(const char *s, bool whole)
     return before + after > 0 && *s == '\0';
 }
 
+void pf__name_tidy(char out[PF_NAME_MOST + 1], const char *name)
+{
+    bool number = pf__is_decimal(name, true);
+    snprintf(out, PF_NAME_MOST + 1, "%s%.*s", number ? "_" : "", PF_NAME_MOST - number, name);
+    for (size_t at = 0, size; out[at]; at += size) {
+        size_t left = strlen(out + at);
+        size = pf__utf8_size(out + at, left);
+        bool bad = pf__text_steers(out + at, left) > 0 || strchr(",\"'`=", out[at]);
+        size = size > 0 ? size : 1;
+        memset(out + at, bad ? '_' : out[at], bad ? size : 1);
+    }
+}
+
 void pf__number_text(double value, char out[32])
 {
     if (value == 0) {

@@ -95,6 +95,11 @@ const char *pf__text_shown(char *out, size_t size, const char *text, size_t n);
 // take (hex, inf, nan). whole: digits only.
 bool pf__is_decimal(const char *s, bool whole);
 
+// A name of somebody else's as files and options take it: no commas, quotes and control characters,
+// not a number, not too long.
+enum { PF_NAME_MOST = 60 };
+void pf__name_tidy(char out[PF_NAME_MOST + 1], const char *name);
+
 // A count and its noun: "1 probe", "2 probes", "3 entries", "4 losses".
 typedef struct pf_counted {
     char text[64];

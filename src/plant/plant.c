@@ -229,26 +229,27 @@ static bool is_domain(const char *name)
     return false;
 }
 
+static bool is_fmu(const char *name)
+{
+    return strncmp(name, PF_FMU_PREFIX, strlen(PF_FMU_PREFIX)) == 0;
+}
+
 bool pf__plant_is_process(const char *name)
 {
-    return strncmp(name, "exec:", 5) == 0 || strncmp(name, "gym:", 4) == 0 || is_domain(name);
+    return strncmp(name, "exec:", 5) == 0 || strncmp(name, "gym:", 4) == 0 || is_fmu(name) ||
+           is_domain(name);
 }
 
 bool pf__plant_runs_code(const char *name)
 {
     bool gym = strncmp(name, "gym:", 4) == 0;
-    return strncmp(name, "exec:", 5) == 0 || (gym && strchr(name + 4, ':'));
+    return strncmp(name, "exec:", 5) == 0 || is_fmu(name) || (gym && strchr(name + 4, ':'));
 }
 
 bool pf__plant_is_mujoco(const char *name)
 {
     return pf__mujoco_find(name) != NULL ||
            strncmp(name, PF_MUJOCO_PREFIX, strlen(PF_MUJOCO_PREFIX)) == 0;
-}
-
-double pf__quarter_range(const pf_mechanism *mechanism)
-{
-    return fabs(mechanism->hi) >= fabs(mechanism->lo) ? .25 * mechanism->hi : .25 * mechanism->lo;
 }
 
 const char *pf__plant_about(const pf_plant *plant, int mechanism)
@@ -295,6 +296,9 @@ static pf_status create(pf_plant **plant, const char *name, const char *folder,
     }
     if (strncmp(name, "exec:", 5) == 0) {
         return pf__bridge_create(plant, name + 5, folder, stop, error);
+    }
+    if (is_fmu(name)) {
+        return pf__fmu_create(plant, name + strlen(PF_FMU_PREFIX), stop, error);
     }
     if (strncmp(name, "gym:", 4) == 0) {
         return pf__gym_create(plant, name + 4, stop, error);

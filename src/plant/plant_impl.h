@@ -5,6 +5,8 @@
 
 #include "preflight/plant.h"
 
+#include <math.h>
+
 // pf_fault_sense with any number of readings before the rows, oldest first.
 pf_status pf__fault_sense_after(const pf_fault *faults, int n, const pf_plant_info *info,
                                 pf_key key, int n_first, double *first, int rows, double *output,
@@ -73,7 +75,13 @@ pf_status pf__bridge_create(pf_plant **plant, const char *command, const char *f
 pf_status pf__gym_create(pf_plant **plant, const char *id, const volatile int *stop,
                          pf_error *error);
 
-// Whether a name says what code to run: a command, or a module that Python imports.
+// An FMU in a process of its own (`fmu:FILE`).
+#define PF_FMU_PREFIX "fmu:"
+pf_status pf__fmu_create(pf_plant **plant, const char *reference, const volatile int *stop,
+                         pf_error *error);
+
+// Whether a name says what code to run: a command, a module that Python imports, or an FMU, which
+// is native code.
 bool pf__plant_runs_code(const char *name);
 
 // The simulators of a domain that our Python package knows by name, behind the same protocol.
@@ -153,7 +161,10 @@ const char *pf__fault_declared_name(const pf_fault *fault, const pf_plant_info *
 bool pf__fault_name_free(const char *name);
 
 // A quarter of a mechanism's range, to its wider side; infinite where it has no limits.
-double pf__quarter_range(const pf_mechanism *mechanism);
+static inline double pf__quarter_range(const pf_mechanism *mechanism)
+{
+    return fabs(mechanism->hi) >= fabs(mechanism->lo) ? .25 * mechanism->hi : .25 * mechanism->lo;
+}
 
 // A mechanism, or with -1 the machine, in the plant's own words; "": it has none.
 const char *pf__plant_about(const pf_plant *plant, int mechanism);

@@ -184,6 +184,13 @@ pf_status pf__gym_create(pf_plant **plant, const char *id, const volatile int *s
     return no_plant(plant, "gym:", id, error);
 }
 
+pf_status pf__fmu_create(pf_plant **plant, const char *reference, const volatile int *stop,
+                         pf_error *error)
+{
+    (void)stop;
+    return no_plant(plant, "fmu:", reference, error);
+}
+
 pf_status pf__domain_create(pf_plant **plant, const char *name, const volatile int *stop,
                             pf_error *error)
 {

@@ -76,21 +76,12 @@ int pf__mujoco_motor_joint(const mjModel *m, int a)
 
 // --- names
 
-// A name as files and options take it: no commas, quotes and control characters, not a number, not
-// too long, and no other's. n names before it.
+// A name as files and options take it, and no other's. n names before it.
 static const char *tidy(pf_mujoco_model *m, const char *name, int n,
                         const char *(*taken)(const pf_mujoco_model *m, int i))
 {
-    char text[PF_MUJOCO_NAME + 1], tried[PF_MUJOCO_NAME + 16];
-    bool number = pf__is_decimal(name, true);
-    snprintf(text, sizeof text, "%s%.*s", number ? "_" : "", PF_MUJOCO_NAME - number, name);
-    for (size_t at = 0, size; text[at]; at += size) {
-        size_t left = strlen(text + at);
-        size = pf__utf8_size(text + at, left);
-        bool bad = pf__text_steers(text + at, left) > 0 || strchr(",\"'`=", text[at]);
-        size = size > 0 ? size : 1;
-        memset(text + at, bad ? '_' : text[at], bad ? size : 1);
-    }
+    char text[PF_NAME_MOST + 1], tried[PF_NAME_MOST + 16];
+    pf__name_tidy(text, name);
     snprintf(tried, sizeof tried, "%s", text);
     for (int again = 2, i = 0; i < n; i++) {
         if (strcmp(taken(m, i), tried) == 0) {

@@ -5,10 +5,12 @@
 
 #include "mujoco_load.h"
 
+#include "host/text.h"
+
 // Between the two halves of a model file: mujoco_file.c compiles it and brings the machine to rest,
 // mujoco_describe.c says in terms of a plant what it has.
 
-enum { PF_MUJOCO_NAME = 60 }; // room for a name
+enum { PF_MUJOCO_NAME = PF_NAME_MOST }; // room for a name
 
 // A file on its way to a description.
 typedef struct pf_mujoco_maker {
