@@ -59,6 +59,7 @@ const char *pf_scratch_dir(void);
     X(loops, true)                                                                                 \
     X(bridge, true)                                                                                \
     X(gym, true)                                                                                   \
+    X(fmu, true)                                                                                   \
     X(config, true)                                                                                \
     X(plan, true)                                                                                  \
     X(exchange, true)                                                                              \

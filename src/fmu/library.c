@@ -188,8 +188,8 @@ static void add_uri(char *out, size_t size, const char *path)
 // The last words about an error, in one line; all else is lost.
 static void hear(pf_fmu *f, int status, const char *text)
 {
-    if (status < FMI_DISCARD || !text[0]) {
-        return;
+    if (!f || status < FMI_DISCARD || !text[0]) {
+        return; // some pass no environment on
     }
     snprintf(f->reason, sizeof f->reason, ": %s", text);
     for (char *c = f->reason; *c; c++) {

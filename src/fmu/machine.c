@@ -241,40 +241,45 @@ static bool take_fresh(proof *p)
     return true;
 }
 
-static pf_fmu_renewal try_all(pf_fmu_machine *m)
+static bool try_renewal(pf_fmu_machine *m, pf_fmu_renewal renewal)
 {
     pf_arena arena = {0};
     proof p = {.m = m, .size = (size_t)(1 + PROOF_ROWS) * (size_t)m->n_chan};
     p.commands = pf__arena_take(&arena, PROOF_ROWS * (size_t)m->n_mech, sizeof(double));
     p.fresh = pf__arena_take(&arena, (size_t)m->n_mech * p.size, sizeof(double));
     p.again = pf__arena_take(&arena, p.size, sizeof(double));
-    pf_fmu_renewal found = PF_FMU_PROCESS;
-    if (!arena.failed && take_fresh(&p)) {
-        found = m->model->has_state && proves(&p, PF_FMU_STATE) ? PF_FMU_STATE
-                : proves(&p, PF_FMU_RESET)                      ? PF_FMU_RESET
-                : proves(&p, PF_FMU_INSTANCE)                   ? PF_FMU_INSTANCE
-                : proves(&p, PF_FMU_LIBRARY)                    ? PF_FMU_LIBRARY
-                                                                : PF_FMU_PROCESS;
-    }
+    bool equal = !arena.failed && take_fresh(&p) && proves(&p, renewal);
     pf__arena_free(&arena);
-    return found;
+    return equal;
 }
 
 // In a process of its own: an FMU may end or hang in functions that it only says it has. What does
 // not say yes in time is no proof.
-static pf_fmu_renewal prove(pf_fmu_machine *m)
+static bool is_true(pf_fmu_machine *m, pf_fmu_renewal renewal)
 {
-    enum { SAID = 64 };
-    pid_t pid = m->n_mech - 1 <= PROOF_MOST ? fork() : -1;
+    enum { YES = 64, NO };
+    pid_t pid = fork();
     if (pid == 0) {
         alarm(PROOF_S);
-        _exit(SAID + (int)try_all(m));
+        _exit(try_renewal(m, renewal) ? YES : NO);
     }
     int code = 0;
     while (pid > 0 && waitpid(pid, &code, 0) < 0 && errno == EINTR) {
     }
-    int said = pid > 0 && WIFEXITED(code) ? WEXITSTATUS(code) - SAID : PF_FMU_PROCESS;
-    return said >= PF_FMU_PROCESS && said <= PF_FMU_RESET ? (pf_fmu_renewal)said : PF_FMU_PROCESS;
+    return pid > 0 && WIFEXITED(code) && WEXITSTATUS(code) == YES;
+}
+
+// The cheapest one that is true.
+static pf_fmu_renewal choose_renewal(pf_fmu_machine *m)
+{
+    static const pf_fmu_renewal order[] = {PF_FMU_STATE, PF_FMU_RESET, PF_FMU_INSTANCE,
+                                           PF_FMU_LIBRARY};
+    for (size_t i = 0; i < sizeof order / sizeof order[0] && m->n_mech - 1 <= PROOF_MOST; i++) {
+        if ((order[i] != PF_FMU_STATE || m->model->has_state) && is_true(m, order[i])) {
+            return order[i];
+        }
+    }
+    return PF_FMU_PROCESS;
 }
 
 pf_status pf__fmu_machine_load(pf_fmu_machine *m, const char *folder, pf_error *error)
@@ -285,7 +290,7 @@ pf_status pf__fmu_machine_load(pf_fmu_machine *m, const char *folder, pf_error *
         status = pf_fail(error, PF_ERR_MEMORY, "out of memory");
     }
     if (status == PF_OK) {
-        m->renewal = prove(m);
+        m->renewal = choose_renewal(m);
         status = pf__fmu_roll(m, NULL, NULL, 0, initial, NULL, error);
     }
     free(initial);
@@ -379,7 +384,7 @@ void pf__fmu_hello(const pf_fmu_machine *m, const char *file, const char *sha256
     pf__json_add_string(out, "title", text.data);
     pf__text_free(&text);
     pf__json_add_number(out, "dt", m->step_s);
-    pf__json_add_int(out, "state_size", 0);
+    pf__json_add_int(out, "state_size", 1); // every trajectory begins alike: it is 0
     pf__json_add_number(out, "sensor_noise", noise_share);
     pf__text_add(out, ",\"calm\":true,\"raw\":true");
     add_mechanisms(m, out);

@@ -145,7 +145,7 @@ static bool answer_roll(host *h, long long id, int rows)
     char line[96];
     bool said;
     if (pf__fmu_roll(m, in, in + m->n_mech, rows, out, out + n_chan, &error) == PF_OK) {
-        snprintf(line, sizeof line, "{\"id\":%lld,\"rows\":%d}", id, rows);
+        snprintf(line, sizeof line, "{\"id\":%lld,\"start\":[0],\"rows\":%d}", id, rows);
         said = say(h, line, out, n_out);
     } else {
         said = say_error(h, id, &error);

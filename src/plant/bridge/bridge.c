@@ -308,7 +308,11 @@ static pf_status take_raw(bridge *self, const json_t *reply, int rows, const pf_
                           bool *whole, char *what)
 {
     size_t n_chan = (size_t)self->about.n_chan, n = n_chan * ((size_t)rows + 1);
-    const json_t *given = json_object_get(reply, "rows");
+    const json_t *given = json_object_get(reply, "rows"), *start = json_object_get(reply, "start");
+    if (!read_list(start, self->about.n_state, NULL)) {
+        return pf__bridge_refuse(what, "\"start\" is not a list of %d numbers",
+                                 self->about.n_state);
+    }
     if (!json_is_integer(given) || json_integer_value(given) != rows) {
         return pf__bridge_refuse(what, "the answer's \"rows\" are not %d", rows);
     }
@@ -327,6 +331,9 @@ static pf_status take_raw(bridge *self, const json_t *reply, int rows, const pf_
                 what, "%s is not finite %s row %d", self->about.channels[i % n_chan].name,
                 i < n_chan ? "before" : "after", i < n_chan ? 0 : (int)(i / n_chan) - 1);
         }
+    }
+    if (status == PF_OK && trace->start != NULL) {
+        read_list(start, self->about.n_state, trace->start);
     }
     if (status == PF_OK && trace->initial != NULL) {
         memcpy(trace->initial, values, n_chan * sizeof *values);

@@ -460,9 +460,6 @@ static pf_status parse_suggestions(pf_description *about, char *what)
     status = status == PF_OK ? parse_faults(about, what) : status;
     status = status == PF_OK ? parse_words(about, what) : status;
     about->raw = json_is_true(json_object_get(about->hello, "raw"));
-    if (status == PF_OK && about->raw && about->n_state > 0) {
-        status = pf__bridge_refuse(what, "hello: \"raw\" needs \"state_size\" 0");
-    }
     about->deterministic = json_is_true(json_object_get(about->hello, "calm"));
     const json_t *timeout = json_object_get(about->hello, "timeout");
     about->timeout_s = json_number_value(timeout);
