@@ -121,6 +121,7 @@ if [ "${1:-}" = all ]; then
     step "Debian packages" after scripts/check_release.sh deb
     step "notebook" after scripts/check_notebook.sh
     step "machines of other people" after scripts/check_machines.sh
+    step "FMUs" after scripts/check_fmu.sh all
 else
     step "fuzz, 2 s each" scripts/fuzz.sh 2
     step "core and bad input (asan)" tests asan --asan # the core and what reads foreign bytes
@@ -128,6 +129,7 @@ else
     step "power grid, driving, supply chain" domains
     step "suites on Gymnasium's systems" after scripts/check_suites.sh
     step "ranks of MPI" after scripts/check_mpi.sh
+    step "FMUs" after scripts/check_fmu.sh
 fi
 for script in scripts/torture_*.sh; do # what they do at full length: make torture
     name=${script#scripts/torture_}

@@ -14,7 +14,7 @@ if ! command -v clang >/dev/null; then
 fi
 build fuzz fuzz_targets
 mkdir -p build/fuzz/findings
-small=' audit catalogue checkpoint database hello library model part settings suite '
+small=' audit catalogue checkpoint database fmu hello library model part settings suite zip '
 for program in build/fuzz/tests/fuzz/fuzz_*; do
     [ -x "$program" ] && [ -f "$program" ] || continue
     name=$(basename "$program")

@@ -61,7 +61,7 @@ tiny=(--profile quick --threads 1 --set epochs=1 --set members=1 --set layers=1 
 cp recursive.data "$corpus/transitions/dc_servo"
 cp recursive "$corpus/safetensors/model"
 cp trajectory "$corpus/safetensors/trajectory"
-mkdir -p "$corpus"/{model,checkpoint,library,audit,catalogue,database,hello,part,settings,suite}
+mkdir -p "$corpus"/{model,checkpoint,library,audit,catalogue,database,fmu,hello,part,settings,suite,zip}
 cp recursive trajectory "$corpus/model/"
 
 "$preflight" design dc_servo -o "$corpus/library/designed" --threads 1 >/dev/null
@@ -103,6 +103,34 @@ import struct
 import sys
 
 corpus, database = sys.argv[1:]
+
+# an FMU of either version, and their archives
+import io
+import zipfile
+
+scalar = ('<ScalarVariable name="%s" valueReference="%d" causality="%s"><Real declaredType="T" start="%g" '
+          'min="-2" max="3"/></ScalarVariable>')
+two = ('<?xml version="1.0" encoding="UTF-8"?>\n<fmiModelDescription fmiVersion="2.0" modelName="m" guid="{1}">\n'
+       '<CoSimulation modelIdentifier="m" canGetAndSetFMUstate="true"/>\n<TypeDefinitions><SimpleType name="T">'
+       '<Real min="-1" max="2"/></SimpleType></TypeDefinitions>\n<DefaultExperiment startTime="0" stopTime="1" '
+       'stepSize="1e-2" tolerance="1e-6"/>\n<ModelVariables>\n' + scalar % ("u[1]", 1, "input", .5) + "\n" +
+       scalar % ("y", 2, "output", 0) + "\n</ModelVariables></fmiModelDescription>\n")
+three = ('<fmiModelDescription fmiVersion="3.0" modelName="m" instantiationToken="{1}">\n<CoSimulation '
+         'modelIdentifier="m" canGetAndSetFMUState="true"/>\n<TypeDefinitions><Float64Type name="T" min="-1"/>'
+         '</TypeDefinitions>\n<DefaultExperiment stepSize="1"/>\n<ModelVariables>\n<UInt64 name="n" '
+         'valueReference="1" causality="structuralParameter" start="3"/>\n<Float64 name="u" valueReference="2" '
+         'causality="input" start="1 2 3"><Dimension valueReference="1"/></Float64>\n<Float32 name="w" '
+         'valueReference="3" causality="input" start="1" declaredType="T"><Dimension start="2"/></Float32>\n<Int8 '
+         'name="i" valueReference="4" causality="input"/>\n<Float64 name="y" valueReference="5" '
+         'causality="output"/>\n</ModelVariables></fmiModelDescription>\n')
+for name, text in (("two", two), ("three", three)):
+    open(f"{corpus}/fmu/{name}", "w").write(text)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED if name == "two" else zipfile.ZIP_STORED) as archive:
+        for entry, data in (("modelDescription.xml", text), ("binaries/linux64/m.so", "m" * 300),
+                            ("binaries/win64/m.dll", "w"), ("resources/a/b", "")):
+            archive.writestr(zipfile.ZipInfo(entry, (2026, 1, 1, 0, 0, 0)), data, archive.compression)
+    open(f"{corpus}/zip/{name}", "wb").write(packed.getvalue())
 
 # a database without its kits, in small pages
 db = sqlite3.connect(database)

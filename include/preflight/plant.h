@@ -155,7 +155,8 @@ typedef struct pf_plant_class {
 // An instance, owned by one thread.
 typedef struct pf_plant pf_plant;
 
-// By name ("attitude", "ant", "mujoco:FILE", "exec:COMMAND"); the error lists what there is.
+// By name ("attitude", "ant", "mujoco:FILE", "fmu:FILE", "exec:COMMAND"); the error lists what
+// there is.
 PF_API pf_status pf_plant_create(pf_plant **plant, const char *name, pf_error *error);
 // The same; an exec: command that names files which are in this folder (Nullable) and not in the
 // current one runs there.

@@ -54,6 +54,9 @@ static void list_plants(bool json)
         }
         printf("%-16s any MJCF or URDF file%s\n", PF_MUJOCO_PREFIX "FILE",
                pf__mujoco_version()[0] ? "" : "; not in this build: run `make deps`");
+        printf("%-16s any FMU for co-simulation, FMI 2.0 and 3.0 (needs preflight-fmu)%s\n",
+               PF_FMU_PREFIX "FILE",
+               pf__protocol_supported() ? "" : "; not in this build: install libjansson-dev");
         printf("%-16s any Gymnasium environment, as gym:BipedalWalker-v3 (needs the Python "
                "package)%s\n",
                "gym:ID",
