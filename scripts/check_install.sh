@@ -168,6 +168,21 @@ else
     if [ -n "${CI:-}" ]; then failed=$((failed + 1)); fi
 fi
 
+# what runs an FMU is found from the installed program and library, wherever they are
+if [ -x build/release/preflight-fmu ]; then
+    cp tests/fuzz/corpus/zip/two "$work/two.fmu" # all but a library that can be loaded
+    finds() { apart "$@" 2>&1 | grep -q 'two.fmu: its library cannot be loaded: binaries/linux64/m.so'; }
+    finds "$installed" list fmu:two.fmu && finds "$work/build-$version/lab_shared" fmu:two.fmu
+    ok $? "an installed preflight runs FMUs"
+    mv "$work/prefix" "$work/moved"
+    finds "$work/moved/bin/preflight" list fmu:two.fmu
+    ok $? "moved elsewhere it still does"
+    mv "$work/moved" "$work/prefix"
+else
+    echo "SKIPPED installed FMUs (built without libzip or expat: make deps)"
+    if [ -n "${CI:-}" ]; then failed=$((failed + 1)); fi
+fi
+
 # the installed program draws with the installed templates
 if command -v gnuplot >/dev/null; then
     (cd "$work" && "$installed" bench run mechanism --profile quick --db figures.db &&

@@ -443,7 +443,7 @@ static void test_refused(void)
     refuses_library(PF_FMU_NO_STEP, "no function fmi2DoStep");
     refuses_library(PF_FMU_NEEDS, "libfmu_gone.so");
     refuses_library(PF_FMU_NEEDS, "install the library that is missing");
-    refuses_library(__FILE__, "cannot be loaded: binaries/");
+    refuses_library(PF_SOURCE "/Makefile", "cannot be loaded: binaries/");
     PF_CASE("a machine that cannot be instantiated");
     open_fmu(2, "refuses", "cannot be instantiated: the license of m has ended");
     open_fmu(3, "refuses", "cannot be instantiated: m");
@@ -515,6 +515,7 @@ static void test_checks(void)
     make_fmu("m.fmu", 2, "good", PF_FMU_MACHINE);
     CHECK(program_in(folder, "list fmu:@/m.fmu", 0, "rests at 0.5"));
     CHECK(program_in(folder, "doctor fmu:@/m.fmu", 0, "left"));
+    CHECK(program_in(folder, "demo fmu:@/m.fmu", 0, "GO"));
     CHECK(program_in(folder,
                      "calibrate fmu:@/m.fmu -o @/m.kit --set episodes=30 --set alarm_trials=100", 0,
                      ""));

@@ -8,6 +8,8 @@
 #include "host/json.h"
 #include "plant/bridge/hello.h"
 
+#include <math.h>
+
 static void check_model(const pf_fmu_model *model)
 {
     const pf_fmu_variables *both[] = {&model->inputs, &model->outputs};
