@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import unittest
+from pathlib import Path
 
 import numpy as np
 import preflight as pf
@@ -52,6 +53,15 @@ class BridgeTest(Case):
             heard = json.loads(line)
             self.assertEqual(heard["id"], 7)
             self.assertEqual(np.array(heard["output"]).tobytes(), message["output"].tobytes())
+
+    def test_the_package_runs_fmus(self):
+        """All of this FMU is in order but its library: what is in the package found that out."""
+        if not (Path(pf.__file__).parent / "preflight-fmu").exists():
+            self.skipTest("built without libzip or expat")
+        path = self.folder / "two.fmu"
+        path.write_bytes((ROOT / "tests/fuzz/corpus/zip/two").read_bytes())
+        with self.assertRaisesRegex(pf.PreflightError, "its library cannot be loaded: binaries/linux64"):
+            pf.Machine(f"fmu:{path}")
 
     def test_kits_do_not_depend_on_workers(self):
         """The program with one and three workers, and the same plant in this process."""
