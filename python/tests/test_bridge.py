@@ -56,11 +56,11 @@ class BridgeTest(Case):
 
     def test_the_package_runs_fmus(self):
         """All of this FMU is in order but its library: what is in the package found that out."""
-        if not (Path(pf.__file__).parent / "preflight-fmu").exists():
+        if not (Path(pf.__file__).parent / "libexec/preflight/preflight-fmu").exists():
             self.skipTest("built without libzip or expat")
         path = self.folder / "two.fmu"
         path.write_bytes((ROOT / "tests/fuzz/corpus/zip/two").read_bytes())
-        with self.assertRaisesRegex(pf.PreflightError, "its library cannot be loaded: binaries/linux64"):
+        with self.assertRaisesRegex(pf.PreflightError, "its library cannot be loaded: binaries"):
             pf.Machine(f"fmu:{path}")
 
     def test_kits_do_not_depend_on_workers(self):
