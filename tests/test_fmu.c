@@ -553,6 +553,9 @@ void test_fmu(void)
     test_renewal("lies", "an instance of its own");
     test_renewal("ends in states", "an instance of its own");
     test_renewal("statics", "its library loaded anew");
+    if (pf_long()) { // ten seconds of waiting
+        test_renewal("hangs in states", "a process of its own");
+    }
     test_refused();
     test_left();
     test_checks();

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,9 +254,11 @@ static bool try_renewal(pf_fmu_machine *m, pf_fmu_renewal renewal)
     return equal;
 }
 
+typedef enum verdict { UNTRUE, TRUE, LATE } verdict;
+
 // In a process of its own: an FMU may end or hang in functions that it only says it has. What does
 // not say yes in time is no proof.
-static bool is_true(pf_fmu_machine *m, pf_fmu_renewal renewal)
+static verdict judge(pf_fmu_machine *m, pf_fmu_renewal renewal)
 {
     enum { YES = 64, NO };
     pid_t pid = fork();
@@ -266,16 +269,22 @@ static bool is_true(pf_fmu_machine *m, pf_fmu_renewal renewal)
     int code = 0;
     while (pid > 0 && waitpid(pid, &code, 0) < 0 && errno == EINTR) {
     }
-    return pid > 0 && WIFEXITED(code) && WEXITSTATUS(code) == YES;
+    bool ended = pid > 0 && WIFEXITED(code), late = pid > 0 && WIFSIGNALED(code);
+    return ended && WEXITSTATUS(code) == YES   ? TRUE
+           : late && WTERMSIG(code) == SIGALRM ? LATE
+                                               : UNTRUE;
 }
 
-// The cheapest one that is true.
+// The cheapest one that is true. One that is late ends the search: to a slow FMU a process of its
+// own is cheap.
 static pf_fmu_renewal choose_renewal(pf_fmu_machine *m)
 {
     static const pf_fmu_renewal order[] = {PF_FMU_STATE, PF_FMU_RESET, PF_FMU_INSTANCE,
                                            PF_FMU_LIBRARY};
-    for (size_t i = 0; i < sizeof order / sizeof order[0] && m->n_mech - 1 <= PROOF_MOST; i++) {
-        if ((order[i] != PF_FMU_STATE || m->model->has_state) && is_true(m, order[i])) {
+    verdict found = m->n_mech - 1 <= PROOF_MOST ? UNTRUE : LATE;
+    for (size_t i = 0; i < sizeof order / sizeof order[0] && found != LATE; i++) {
+        found = order[i] != PF_FMU_STATE || m->model->has_state ? judge(m, order[i]) : UNTRUE;
+        if (found == TRUE) {
             return order[i];
         }
     }
