@@ -187,11 +187,76 @@ static pf_fmu_model read_model(const char *folder)
     return model;
 }
 
+// The trajectories of both: as many kinds of pushes, with commands and with the inputs that they
+// are.
+enum { KINDS = 16, BLOCK = 25 };
+typedef struct work {
+    bare *host;
+    pf_plant *plant;
+    int rows;
+    size_t n_in, n_chan;
+    double *commands, *inputs, *one, *two;
+} work;
+
+static void make_work(work *w)
+{
+    const pf_fmu_model *model = w->host->model;
+    size_t length = (size_t)w->rows, at = 0;
+    double rest[256];
+    w->commands = calloc(KINDS * length * (w->n_in + 1), sizeof *w->commands);
+    w->inputs = calloc(KINDS * length * w->n_in, sizeof *w->inputs);
+    w->one = calloc(length * w->n_chan, sizeof *w->one);
+    w->two = calloc(length * w->n_chan, sizeof *w->two);
+    DEMAND(w->commands && w->inputs && w->one && w->two);
+    for (int i = 0; i < model->inputs.n; i++) {
+        for (int k = 0; k < model->inputs.list[i].n; k++) {
+            rest[at++] = model->inputs.list[i].start[k];
+        }
+    }
+    for (size_t i = 0; i < KINDS * length; i++) {
+        for (size_t j = 0; j < w->n_in; j++) {
+            double u = .2 * sin((double)(i / length + 1) * (double)(j + 1));
+            w->commands[i * (w->n_in + 1) + j + 1] = u;
+            w->inputs[i * w->n_in + j] = rest[j] + u;
+        }
+    }
+}
+
+static void block_bare(const work *w, double step_s)
+{
+    for (size_t k = 0; k < BLOCK; k++) {
+        bare_roll(w->host, step_s, w->inputs + k % KINDS * (size_t)w->rows * w->n_in, w->rows,
+                  w->one);
+    }
+}
+
+static void block_ours(const work *w)
+{
+    for (size_t k = 0; k < BLOCK; k++) {
+        pf_roll roll = pf_roll_default();
+        roll.command = w->commands + k % KINDS * (size_t)w->rows * (w->n_in + 1);
+        roll.rows = w->rows;
+        DEMAND(pf_plant_roll(w->plant, &roll, &(pf_trace){.output = w->two}, NULL) == PF_OK);
+    }
+}
+
+// Seconds of this process and of the wall, from here on in `used`.
+static void start_clocks(double used[2])
+{
+    used[0] -= clock_s(CLOCK_PROCESS_CPUTIME_ID);
+    used[1] -= clock_s(CLOCK_MONOTONIC);
+}
+
+static void stop_clocks(double used[2])
+{
+    used[0] += clock_s(CLOCK_PROCESS_CPUTIME_ID);
+    used[1] += clock_s(CLOCK_MONOTONIC);
+}
+
 int main(int argc, char **argv)
 {
-    enum { KINDS = 16, BLOCK = 25 };
     DEMAND(argc == 5);
-    int rows = atoi(argv[3]), n = atoi(argv[4]);
+    int n = atoi(argv[4]);
     pf_fmu_model model = read_model(argv[1]);
     bare b;
     open_bare(&b, &model, argv[1]);
@@ -201,49 +266,27 @@ int main(int argc, char **argv)
     double empty_s = children_s() - began;
     pf_plant *plant = open_ours(argv[2]);
     const pf_plant_info *info = pf_plant_get_info(plant);
-    size_t n_in = (size_t)info->n_mech - 1, n_chan = (size_t)info->n_chan, length = (size_t)rows;
-    double *commands = calloc(KINDS * length * (n_in + 1), sizeof *commands);
-    double *inputs = calloc(KINDS * length * n_in, sizeof *inputs);
-    double *one = calloc(length * n_chan, sizeof *one), *two = calloc(length * n_chan, sizeof *two);
-    DEMAND(commands && inputs && one && two);
-    double rest[256];
-    size_t at = 0;
-    for (int i = 0; i < model.inputs.n; i++) {
-        for (int k = 0; k < model.inputs.list[i].n; k++) {
-            rest[at++] = model.inputs.list[i].start[k];
-        }
-    }
-    for (size_t i = 0; i < KINDS * length; i++) {
-        for (size_t j = 0; j < n_in; j++) {
-            double u = .2 * sin((double)(i / length + 1) * (double)(j + 1));
-            commands[i * (n_in + 1) + j + 1] = u;
-            inputs[i * n_in + j] = rest[j] + u;
-        }
-    }
-    double bare_s = 0, bare_wall_s = 0, ours_s = 0, ours_wall_s = 0;
+    work w = {.host = &b,
+              .plant = plant,
+              .rows = atoi(argv[3]),
+              .n_in = (size_t)info->n_mech - 1,
+              .n_chan = (size_t)info->n_chan};
+    make_work(&w);
+    double theirs[2] = {0, 0}, ours[2] = {0, 0};
     began = children_s();
     for (int i = 0; i < n; i += BLOCK) {
-        double cpu = clock_s(CLOCK_PROCESS_CPUTIME_ID), wall = clock_s(CLOCK_MONOTONIC);
-        for (int k = i; k < i + BLOCK; k++) {
-            bare_roll(&b, info->dt_s, inputs + (size_t)(k % KINDS) * length * n_in, rows, one);
-        }
-        bare_s += clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-        bare_wall_s += clock_s(CLOCK_MONOTONIC) - wall;
-        cpu = clock_s(CLOCK_PROCESS_CPUTIME_ID), wall = clock_s(CLOCK_MONOTONIC);
-        for (int k = i; k < i + BLOCK; k++) {
-            pf_roll roll = pf_roll_default();
-            roll.command = commands + (size_t)(k % KINDS) * length * (n_in + 1);
-            roll.rows = rows;
-            DEMAND(pf_plant_roll(plant, &roll, &(pf_trace){.output = two}, NULL) == PF_OK);
-        }
-        ours_s += clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-        ours_wall_s += clock_s(CLOCK_MONOTONIC) - wall;
-        DEMAND(memcmp(one, two, length * n_chan * sizeof *one) == 0);
+        start_clocks(theirs);
+        block_bare(&w, info->dt_s);
+        stop_clocks(theirs);
+        start_clocks(ours);
+        block_ours(&w);
+        stop_clocks(ours);
+        DEMAND(memcmp(w.one, w.two, (size_t)w.rows * w.n_chan * sizeof *w.one) == 0);
     }
     pf_plant_destroy(plant);
-    ours_s += children_s() - began - empty_s;
-    printf("%d %.1f %.1f %.2f %.2f\n", rows, 1e6 * bare_s / n, 1e6 * ours_s / n, bare_s / ours_s,
-           bare_wall_s / ours_wall_s);
+    ours[0] += children_s() - began - empty_s;
+    printf("%d %.1f %.1f %.2f %.2f\n", w.rows, 1e6 * theirs[0] / n, 1e6 * ours[0] / n,
+           theirs[0] / ours[0], theirs[1] / ours[1]);
     pf__fmu_model_free(&model);
     return 0;
 }
