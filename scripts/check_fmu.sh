@@ -47,7 +47,6 @@ if ! cmp -s build/fmu.wanted "$place/.wanted"; then
 fi
 build release preflight_cli
 [ -x build/release/preflight-fmu ] || skip "FMUs of other people" "built without libzip or expat"
-cmake build/release >/dev/null
 build release fmu_speed
 program=$root/build/release/preflight
 folder=$(mktemp -d)
