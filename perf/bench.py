@@ -322,7 +322,11 @@ def limits(build, folder, quick):
     if python and (package / "preflight").exists():
         values = values_of([python, "-W", "ignore", PERF / "bench_python.py", "session", "--build", build],
                            {"PYTHONPATH": str(package)})
-        yield "tell_ask_python", values["tell_ask_python"] - values["tell_ask_c"]
+        try:
+            beyond = ratios.number(values["tell_ask_python"] - values["tell_ask_c"], "Python's part of a tell")
+        except ValueError as error: # noise
+            raise Broken(f"bench_python.py: {error}") from None
+        yield "tell_ask_python", beyond
     values = values_of([sys.executable, PERF / "command_turns.py", build / "preflight", folder, "paper"])
     yield "compact_plants_paper", values["processor"]
     yield "compact_plants_memory", values["memory"]

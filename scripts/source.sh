@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-FileCopyrightText: The preflight authors
 # SPDX-License-Identifier: Apache-2.0
-# source.sh FOLDER: a copy of the sources as they are now, without what git ignores, in a new FOLDER, for `make
+# source.sh FOLDER: a copy of the sources as they are now, of the files that git knows, in a new FOLDER, for `make
 # wheel` and `make deb`. Its file COMMIT says of which commit it is, which the program built there prints, and
 # when that was, which is the time that packages give their files.
 set -eu
@@ -12,7 +12,7 @@ mkdir -p "$to"
 to=$(cd "$to" && pwd)
 if [ "$(git rev-parse --show-toplevel 2>/dev/null)" = "$PWD" ]; then
     # files that are deleted but still known to git are not there to copy
-    git ls-files -z --cached --others --exclude-standard | while IFS= read -rd '' file; do
+    git ls-files -z --cached | while IFS= read -rd '' file; do
         [ ! -e "$file" ] || printf '%s\0' "$file"
     done >"$to.files"
     when=$(git log -1 --format=%ct)

@@ -22,11 +22,12 @@ table=$(
     } | awk -v version="$version" '
         function minor(v) { sub(/\.[0-9]+$/, "", v); return v }
         # those of an earlier minor version are all new in the first of this one
-        $1 == "was" { if (minor($4) == minor(version)) since[$2] = $4; next }
+        $1 == "was" { if (minor($4) == minor(version)) { since[$2] = $4; in_core[$2] = $3 == "core" }; next }
         $1 == "core" { core[$2]; next }
         {
             print $2, ($2 in core ? "core" : "lab"), ($2 in since ? since[$2] : version)
-            delete since[$2]
+            # what left the core is gone for who links it alone
+            if (!in_core[$2] || $2 in core) delete since[$2]
         }
         END {
             for (name in since) if (since[name] != version) {

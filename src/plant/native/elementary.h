@@ -3,6 +3,7 @@
 #ifndef PF_ELEMENTARY_H
 #define PF_ELEMENTARY_H
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -11,6 +12,9 @@
 // and no table, so that a compiler can run them on many numbers at once. Every step is one rounding
 // that IEEE 754 defines, so the bits are the same for one number or many, on every processor and
 // with every C library. tests/test_lanes.c holds them against libm.
+
+_Static_assert(FLT_EVAL_METHOD == 0, "doubles must be computed as doubles: on a 32-bit x86 build "
+                                     "with -msse2 -mfpmath=sse");
 
 #if defined(__GNUC__)
 #define PF_INLINE static inline __attribute__((always_inline))

@@ -251,13 +251,6 @@ static bool in_step(const pf_plant_class *c, const pf_roll *roll, const pf_trace
            c->info.n_chan <= PF_NATIVE_STATE;
 }
 
-static void put(int n, int l, const double *from, double *to)
-{
-    for (int i = 0; i < n; i++) {
-        to[i * PF_LANES + l] = from[i];
-    }
-}
-
 // Whether a lane has the random numbers of the one before it: lanes of a key often stand together.
 static bool as_before(const tile *t, int l)
 {
@@ -268,14 +261,15 @@ static bool as_before(const tile *t, int l)
 static void begin_lane(tile *t, int l)
 {
     const pf_plant_info *info = &t->class->info;
-    lane *own = &t->lane[l], *before = own - 1;
+    lane *own = &t->lane[l];
+    const lane *before = l > 0 ? own - 1 : own;
     run s = {.class = t->class, .knob = t->knob, .roll = own->roll, .trace = own->trace};
     s.u = s.own;
     begin(&s);
-    put(info->n_state, l, s.x, t->x);
-    put(info->n_mech, l, s.gains, t->gains);
-    put(info->n_mech, l, s.own, t->u);
-    put(t->class->n_wind, l, s.w, t->w);
+    pf__lane_put(info->n_state, l, s.x, t->x);
+    pf__lane_put(info->n_mech, l, s.gains, t->gains);
+    pf__lane_put(info->n_mech, l, s.own, t->u);
+    pf__lane_put(t->class->n_wind, l, s.w, t->w);
     own->wind = s.wind;
     own->noise = s.noise;
     own->wind_of = own->roll->disturbance ? l : -1;
@@ -316,9 +310,10 @@ static void drive_lane(tile *t, int l, int row)
         draw_wind(c, 1, &own->wind, row == 0, w);
     }
     if (own->wind_of >= 0) {
-        put(c->n_wind, l, w, t->w);
+        pf__lane_put(c->n_wind, l, w, t->w);
     }
-    put(c->info.n_mech, l, own->roll->command + (size_t)row * (size_t)c->info.n_mech, t->u);
+    pf__lane_put(c->info.n_mech, l, own->roll->command + (size_t)row * (size_t)c->info.n_mech,
+                 t->u);
 }
 
 // Only an exponent of all ones carries into the sign bit.
