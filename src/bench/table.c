@@ -468,9 +468,7 @@ static pf_status write_differences(const sheet *s, const char *setting, pf_error
         }
         if (!headed) {
             write_heading("Paired differences to EG-MPT", s->format, s->out);
-            write_paragraph("Method minus EG-MPT on the same trials. Bold: the interval leaves "
-                            "out zero.",
-                            s->format, s->out);
+            write_paragraph("Method minus EG-MPT on the same trials.", s->format, s->out);
             headed = true;
         }
         int direction = pf__metric_direction(r->metrics[i]);
