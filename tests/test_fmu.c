@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The preflight authors
 // SPDX-License-Identifier: Apache-2.0
-#define _GNU_SOURCE // flock
+#define _GNU_SOURCE // symlink
 #include "plant/plant_impl.h"
 #include "program.h"
 #include "test.h"
@@ -15,11 +15,11 @@
 #include "fmu/library.h"
 #include "fmu/unpack.h"
 #include "host/file.h"
+#include "host/scratch.h"
 #include "host/text.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zip.h>
@@ -493,18 +493,39 @@ static void test_left(void)
 {
     PF_CASE("nothing is left, and what others left is removed");
     CHECK(count_left() == 0);
-    CHECK(mkdir(path_of("preflight-fmu-gone01"), 0700) == 0);
-    CHECK(mkdir(path_of("preflight-fmu-gone01/deep"), 0700) == 0);
-    CHECK(symlink("/", path_of("preflight-fmu-gone01/deep/root")) == 0);
-    CHECK(mkdir(path_of("preflight-fmu-used01"), 0700) == 0);
-    int held = open(path_of("preflight-fmu-used01"), O_RDONLY | O_DIRECTORY);
-    CHECK(held >= 0 && flock(held, LOCK_EX) == 0);
+    pf_scratch gone, held;
+    char deep[PF_SCRATCH_BYTES + 16];
+    CHECK(pf__scratch_create(&held, NULL) == PF_OK && pf__scratch_create(&gone, NULL) == PF_OK);
+    snprintf(deep, sizeof deep, "%s/deep", gone.path);
+    CHECK(mkdir(deep, 0700) == 0);
+    snprintf(deep, sizeof deep, "%s/deep/root", gone.path);
+    CHECK(symlink("/", deep) == 0);
+    close(gone.lock); // as if its process had been killed
     pf_plant *plant = open_fmu(2, "good", NULL);
     CHECK(count_left() == 2); // its own and the one that is held
     pf_plant_destroy(plant);
-    CHECK(count_left() == 1 && access(path_of("preflight-fmu-used01"), F_OK) == 0);
-    close(held);
-    rmdir(path_of("preflight-fmu-used01"));
+    CHECK(count_left() == 1 && access(held.path, F_OK) == 0);
+    pf__scratch_remove(&held);
+    CHECK(count_left() == 0);
+}
+
+// Folders that are only named like ours: one is empty, one has a file of the mark's name.
+static void test_not_ours(void)
+{
+    PF_CASE("folders that are only named like ours stay");
+    CHECK(mkdir(path_of("preflight-fmu-master"), 0700) == 0);
+    CHECK(mkdir(path_of("preflight-fmu-branch"), 0700) == 0);
+    int file = open(path_of("preflight-fmu-branch/.preflight-fmu"), O_WRONLY | O_CREAT, 0600);
+    CHECK(file >= 0 && write(file, "mine\n", 5) == 5 && close(file) == 0);
+    pf_scratch scratch;
+    CHECK(pf__scratch_create(&scratch, NULL) == PF_OK);
+    CHECK(access(path_of("preflight-fmu-master"), F_OK) == 0);
+    CHECK(access(path_of("preflight-fmu-branch/.preflight-fmu"), F_OK) == 0);
+    pf__scratch_remove(&scratch);
+    CHECK(count_left() == 2);
+    remove(path_of("preflight-fmu-branch/.preflight-fmu"));
+    rmdir(path_of("preflight-fmu-branch"));
+    rmdir(path_of("preflight-fmu-master"));
 }
 
 // --- from end to end
@@ -558,6 +579,7 @@ void test_fmu(void)
     }
     test_refused();
     test_left();
+    test_not_ours();
     test_checks();
     unsetenv("TMPDIR");
 }

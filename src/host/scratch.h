@@ -6,7 +6,8 @@
 #include "preflight/base.h"
 
 // A folder of ours below TMPDIR or /tmp, preflight-fmu-<6 characters>, held by a lock that goes
-// with the process. Whoever makes one removes those whose process is gone.
+// with the process. Whoever makes one removes those whose process is gone: those with the mark that
+// is put into each. What is only named so is somebody else's.
 enum { PF_SCRATCH_BYTES = 512 };
 typedef struct pf_scratch {
     char path[PF_SCRATCH_BYTES];
