@@ -214,6 +214,19 @@ static void on_term(int number)
     }
 }
 
+// Waits for the other process. Its number stays its own until nobody may signal it any more.
+static int reap(pid_t pid)
+{
+    siginfo_t info;
+    int code = 0;
+    while (pid > 0 && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+    }
+    runner = 0;
+    while (pid > 0 && waitpid(pid, &code, 0) < 0 && errno == EINTR) {
+    }
+    return code;
+}
+
 // Ends as the other process did, without a second core file.
 static int end_as(int code)
 {
@@ -247,9 +260,7 @@ int main(int argc, char **argv)
     runner = pid;
     close(STDIN_FILENO);
     close(STDOUT_FILENO);
-    int code = 0;
-    while (pid > 0 && waitpid(pid, &code, 0) < 0 && errno == EINTR) {
-    }
+    int code = reap(pid);
     pf__scratch_remove(&h.scratch);
     pf__fmu_model_free(&h.model);
     pf__arena_free(&h.arena);
