@@ -567,6 +567,7 @@ void test_fmu(void)
     test_lost("exits", "with status 7", false);
     test_lost("hangs", "no answer within 0.5 s", true);
     test_lost("is fatal", "'fatal'", false);
+    test_lost("answers with an error", "'error'", false);
     test_lost("discards", "'discard'", false);
     test_lost("is not a number", "x is not finite", false);
     test_lost("asks to end", "it asks to end", false);

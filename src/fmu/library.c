@@ -76,7 +76,8 @@ struct pf_fmu {
     void *instance, *state;
     uint32_t *in, *out;  // references of all inputs and outputs
     bool singles;        // some are Float32
-    bool lost;           // it said "fatal": nothing of the instance may be called any more
+    bool runs;           // initialised and without an error since: it may be terminated
+    bool lost;           // it said "fatal": nothing of the library may be called any more
     bool rewinds;        // states may be set later
     char reason[REASON]; // the last thing that it said of an error
 };
@@ -219,6 +220,7 @@ static pf_status failed(pf_fmu *f, int status, const char *what, pf_error *error
 {
     static const char *const names[] = {"ok", "warning", "discard", "error", "fatal"};
     f->lost = f->lost || status == FMI_FATAL;
+    f->runs = f->runs && status == FMI_DISCARD;
     return pf_fail(error, PF_ERR_PLANT, "it answers %s with '%s'%s", what,
                    status >= FMI_OK && status <= FMI_FATAL ? names[status] : "pending", f->reason);
 }
@@ -278,7 +280,6 @@ static pf_status create(pf_fmu *f, pf_error *error)
 {
     const pf_fmu_model *m = f->model;
     f->reason[0] = '\0';
-    f->lost = false;
     f->instance = m->major == 2 ? f->instantiate2(m->name, FMI2_CO_SIMULATION, m->token,
                                                   f->resources, &f->callbacks, 0, 0)
                                 : f->instantiate3(m->name, m->token, f->resources, false, false,
@@ -292,6 +293,7 @@ static pf_status initialise(pf_fmu *f, pf_error *error)
 {
     const pf_fmu_model *m = f->model;
     int status;
+    f->runs = false;
     if (m->major == 2) {
         status = f->setup(f->instance, m->tolerance > 0, m->tolerance, m->start_s, 0, 0);
         status = good(status) ? f->enter2(f->instance) : status;
@@ -299,20 +301,29 @@ static pf_status initialise(pf_fmu *f, pf_error *error)
         status = f->enter3(f->instance, m->tolerance > 0, m->tolerance, m->start_s, false, 0);
     }
     status = good(status) ? f->leave(f->instance) : status;
-    return good(status) ? PF_OK : failed(f, status, "its initialisation", error);
+    f->runs = good(status);
+    return f->runs ? PF_OK : failed(f, status, "its initialisation", error);
 }
 
 void pf__fmu_end(pf_fmu *f)
 {
-    if (f->instance && f->state && !f->lost) {
-        f->free_state(f->instance, &f->state);
+    if (f->instance && f->state && f->runs) {
+        f->lost = f->free_state(f->instance, &f->state) == FMI_FATAL;
+    }
+    if (f->instance && f->runs && !f->lost) {
+        f->lost = f->terminate(f->instance) == FMI_FATAL;
     }
     if (f->instance && !f->lost) {
-        f->terminate(f->instance);
         f->release(f->instance);
     }
     f->instance = NULL;
     f->state = NULL;
+    f->runs = false;
+}
+
+bool pf__fmu_lost(const pf_fmu *f)
+{
+    return f && f->lost;
 }
 
 static pf_status start(pf_fmu *f, pf_fmu_renewal renewal, pf_error *error)
@@ -329,7 +340,10 @@ static pf_status start(pf_fmu *f, pf_fmu_renewal renewal, pf_error *error)
 
 pf_status pf__fmu_renew(pf_fmu *f, pf_fmu_renewal renewal, pf_error *error)
 {
-    bool again = f->instance && !f->lost;
+    bool again = f->instance != NULL;
+    if (f->lost) {
+        return pf_fail(error, PF_ERR_PLANT, "it answered 'fatal', and cannot go on");
+    }
     f->reason[0] = '\0';
     if ((renewal == PF_FMU_STATE && !(f->get_state && f->set_state && f->free_state)) ||
         (renewal == PF_FMU_RESET && !f->reset)) {

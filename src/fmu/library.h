@@ -36,7 +36,11 @@ pf_status pf__fmu_get(pf_fmu *fmu, double *outputs, pf_error *error);
 
 pf_status pf__fmu_step(pf_fmu *fmu, double time_s, double step_s, pf_error *error);
 
-// Ends the instance, if there is one.
+// Ends the instance, if there is one: in order, after an error without terminating it, and after
+// "fatal" by forgetting it.
 void pf__fmu_end(pf_fmu *fmu);
+
+// Whether it said "fatal" in this process, where nothing of it may run any more.
+bool pf__fmu_lost(const pf_fmu *fmu);
 
 #endif

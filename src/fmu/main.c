@@ -115,7 +115,7 @@ static bool say_error(const host *h, long long id, const pf_error *error)
     }
     pf__text_add(&text, "\"error\":");
     pf__json_string(&text, error->text);
-    pf__text_add(&text, "}");
+    pf__text_add(&text, pf__fmu_lost(h->machine.fmu) ? ",\"restart\":true}" : "}");
     bool said = say(h, text.data ? text.data : "{\"error\":\"out of memory\"}", NULL, 0);
     pf__text_free(&text);
     return said;
@@ -130,7 +130,8 @@ static bool answer_hello(const host *h)
     return said;
 }
 
-// Reads what follows the line of a request, runs it and answers. False: there is nobody any more.
+// Reads what follows the line of a request, runs it and answers. False: there is nobody any more,
+// or the FMU said "fatal", after which another process must go on.
 static bool answer_roll(host *h, long long id, int rows)
 {
     pf_fmu_machine *m = &h->machine;
@@ -145,13 +146,14 @@ static bool answer_roll(host *h, long long id, int rows)
     char line[96];
     bool said;
     if (pf__fmu_roll(m, in, in + m->n_mech, rows, out, out + n_chan, &error) == PF_OK) {
-        snprintf(line, sizeof line, "{\"id\":%lld,\"start\":[0],\"rows\":%d}", id, rows);
+        snprintf(line, sizeof line, "{\"id\":%lld,\"start\":[0],\"rows\":%d%s}", id, rows,
+                 pf__fmu_lost(m->fmu) ? ",\"restart\":true" : "");
         said = say(h, line, out, n_out);
     } else {
         said = say_error(h, id, &error);
     }
     free(in);
-    return said;
+    return said && !pf__fmu_lost(m->fmu);
 }
 
 // One request. False: it is none of ours, or there is nobody any more.

@@ -26,9 +26,11 @@ typedef struct callbacks {
 typedef struct machine {
     char token[32];
     double x[2], v[2], u[2];
+    bool failed; // it answered "error": it may only be freed
 } machine;
 
 static double steps_ever; // what a machine with statics forgets to begin anew
+static bool corrupt;      // something was fatal: no function may be called any more
 
 #ifdef MISSING_LIBRARY
 int fmu_gone(void);
@@ -44,8 +46,17 @@ static bool is(const machine *m, const char *token)
     return strcmp(m->token, token) == 0;
 }
 
+// What the standard forbids ends the process.
+static void forbid(bool what)
+{
+    if (what) {
+        abort();
+    }
+}
+
 static machine *create(const char *token)
 {
+    forbid(corrupt);
     machine *m = calloc(1, sizeof *m);
     if (m) {
         snprintf(m->token, sizeof m->token, "%s", token);
@@ -79,7 +90,9 @@ static int misbehave(machine *m)
             sleep(1);
         }
     }
-    return hard && is(m, "is fatal") ? 4 : hard && is(m, "discards") ? 2 : 0;
+    corrupt = hard && is(m, "is fatal");
+    m->failed = hard && is(m, "answers with an error");
+    return corrupt ? 4 : m->failed ? 3 : hard && is(m, "discards") ? 2 : 0;
 }
 
 static int step(machine *m, double dt)
@@ -161,7 +174,8 @@ int fmi2ExitInitializationMode(void *m)
 EXPORT int fmi2Terminate(void *m);
 int fmi2Terminate(void *m)
 {
-    return m == NULL;
+    forbid(corrupt || ((machine *)m)->failed);
+    return 0;
 }
 
 EXPORT int fmi2Reset(void *m);
@@ -173,6 +187,7 @@ int fmi2Reset(void *m)
 EXPORT void fmi2FreeInstance(void *m);
 void fmi2FreeInstance(void *m)
 {
+    forbid(corrupt);
     free(m);
 }
 
@@ -266,7 +281,7 @@ int fmi3ExitInitializationMode(void *m)
 EXPORT int fmi3Terminate(void *m);
 int fmi3Terminate(void *m)
 {
-    return m == NULL;
+    return fmi2Terminate(m);
 }
 
 EXPORT int fmi3Reset(void *m);
@@ -278,7 +293,7 @@ int fmi3Reset(void *m)
 EXPORT void fmi3FreeInstance(void *m);
 void fmi3FreeInstance(void *m)
 {
-    free(m);
+    fmi2FreeInstance(m);
 }
 
 EXPORT int fmi3GetFMUState(void *m, void **state);

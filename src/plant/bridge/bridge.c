@@ -409,6 +409,12 @@ static pf_status take_forecast(const pf_description *about, const json_t *reply,
     return PF_OK;
 }
 
+// Whether the child that answers so can do nothing more: the next request needs another one.
+static bool wants_restart(const json_t *reply)
+{
+    return json_is_true(json_object_get(reply, "restart"));
+}
+
 // Sends one request and waits for its answer, which is the caller's. *keep: the child is in order,
 // whatever the status.
 static pf_status converse(bridge *self, const json_t *request, const double *raw, size_t n,
@@ -440,7 +446,7 @@ static pf_status converse(bridge *self, const json_t *request, const double *raw
     const json_t *problem = json_object_get(reply, "error");
     if (json_is_string(problem)) {
         status = pf__bridge_refuse(what, "the plant reports: %s", json_string_value(problem));
-        *keep = true;
+        *keep = !wants_restart(reply);
         json_decref(reply);
     } else {
         *answer = reply;
@@ -526,7 +532,7 @@ static pf_status run_exchange(bridge *self, const exchange *x, pf_error *error)
     free(raw);
     if (status == PF_OK) {
         status = take(self, x, reply, &keep, what);
-        keep = keep || status == PF_OK;
+        keep = (keep || status == PF_OK) && !wants_restart(reply);
         json_decref(reply);
     }
     if (!keep) {
