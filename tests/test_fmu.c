@@ -397,6 +397,28 @@ static void test_lost(const char *token, const char *reason, bool waits)
     }
 }
 
+// A trajectory with more numbers than the process takes is refused in words, the next one is right.
+static void test_large(void)
+{
+    enum { LARGE = (1 << 22) / 5 + 1 };
+    double output[2 * ROWS], expected[2 * ROWS];
+    double *command = calloc(LARGE * 3, sizeof *command);
+    PF_CASE("a trajectory that is too large");
+    pf_plant *plant = open_fmu(2, "good", NULL);
+    pf_error error = {PF_OK, ""};
+    pf_roll roll = pf_roll_default();
+    roll.command = command;
+    roll.rows = LARGE;
+    if (plant && command) {
+        CHECK(pf_plant_roll(plant, &roll, &(pf_trace){0}, &error) == PF_ERR_PLANT);
+        CHECK_CONTAINS(error.text, "838861 rows of 3 mechanisms and 2 channels are too many");
+        expect(2, .4, expected);
+        CHECK(push(plant, .4, output, NULL) && memcmp(output, expected, sizeof output) == 0);
+    }
+    pf_plant_destroy(plant);
+    free(command);
+}
+
 // What it says of its states and of a reset is not believed.
 static void test_renewal(const char *token, const char *words)
 {
@@ -568,6 +590,8 @@ void test_fmu(void)
     test_lost("hangs", "no answer within 0.5 s", true);
     test_lost("is fatal", "'fatal'", false);
     test_lost("answers with an error", "'error'", false);
+    test_lost("grumbles", "'error': zu hei?, ??", false);
+    test_large();
     test_lost("discards", "'discard'", false);
     test_lost("is not a number", "x is not finite", false);
     test_lost("asks to end", "it asks to end", false);

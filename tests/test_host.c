@@ -173,6 +173,24 @@ static int files_in(const char *folder)
     return d ? n : -1;
 }
 
+static void check_shown(const char *text, const char *expected)
+{
+    char out[12];
+    CHECK_STR(pf__text_shown(out, sizeof out, text, strlen(text)), expected);
+}
+
+static void test_shown(void)
+{
+    PF_CASE("text: a message is UTF-8, whatever it quotes");
+    check_shown("a\xc3\xa9z", "a\xc3\xa9z");
+    check_shown("hei\xdf", "hei?");         // Latin-1
+    check_shown("a\tb\x7f", "a?b?");        // control characters
+    check_shown("a\xe2\x80\xae z", "a? z"); // turns the text around
+    check_shown("half\xc3", "half?");       // cut by others
+    check_shown("1234567\xc3\xa9 9", "1234567\xc3\xa9 9");
+    check_shown("1234567\xc3\xa9 901", "1234567..."); // cut here, at a character
+}
+
 static void test_write(const char *folder)
 {
     char path[256], other[300];
@@ -598,6 +616,7 @@ void test_host(void)
     snprintf(folder, sizeof folder, "%s/host", pf_scratch_dir());
     test_numbers();
     test_text();
+    test_shown();
     PF_CASE("file: a folder to write in");
     CHECK(mkdir(folder, 0777) == 0);
     test_write(folder);

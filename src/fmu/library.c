@@ -192,10 +192,13 @@ static void hear(pf_fmu *f, int status, const char *text)
     if (!f || status < FMI_DISCARD || !text[0]) {
         return; // some pass no environment on
     }
-    snprintf(f->reason, sizeof f->reason, ": %s", text);
-    for (char *c = f->reason; *c; c++) {
+    char line[512];
+    snprintf(line, sizeof line, "%s", text);
+    for (char *c = line; *c; c++) {
         *c = (unsigned char)*c < ' ' ? ' ' : *c;
     }
+    strcpy(f->reason, ": ");
+    pf__text_shown(f->reason + 2, sizeof f->reason - 2, line, strlen(line));
 }
 
 static void hear_2(void *environment, const char *instance, int status, const char *category,
@@ -372,8 +375,9 @@ pf_status pf__fmu_renew(pf_fmu *f, pf_fmu_renewal renewal, pf_error *error)
 
 static pf_status about(pf_fmu *f, int status, const char *verb, const char *name, pf_error *error)
 {
-    char what[120];
-    snprintf(what, sizeof what, "%s %.80s", verb, name);
+    char what[120], shown[84];
+    pf__text_shown(shown, sizeof shown, name, strlen(name));
+    snprintf(what, sizeof what, "%s %s", verb, shown);
     return failed(f, status, what, error);
 }
 

@@ -8,6 +8,7 @@
 #include "host/file.h"
 #include "host/json.h"
 #include "host/scratch.h"
+#include "plant/plant_impl.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +26,7 @@
 
 #define FMU_BYTES ((size_t)1 << 30)        // of the archive
 #define UNPACKED_BYTES ((uint64_t)1 << 30) // and of what is in it
-#define ROWS_MOST (1 << 22)
+#define NUMBERS_MOST (1 << 22)             // of a trajectory, in and out
 
 // Everything that is known before the FMU runs.
 typedef struct host {
@@ -109,12 +110,14 @@ static bool say(const host *h, const char *line, const double *values, size_t n)
 static bool say_error(const host *h, long long id, const pf_error *error)
 {
     pf_text text = {0};
+    char shown[sizeof error->text];
     pf__text_add(&text, "{");
     if (id >= 0) {
         pf__text_addf(&text, "\"id\":%lld,", id);
     }
     pf__text_add(&text, "\"error\":");
-    pf__json_string(&text, error->text);
+    // words of files, of the linker and of the FMU, in any encoding
+    pf__json_string(&text, pf__text_shown(shown, sizeof shown, error->text, strlen(error->text)));
     pf__text_add(&text, pf__fmu_lost(h->machine.fmu) ? ",\"restart\":true}" : "}");
     bool said = say(h, text.data ? text.data : "{\"error\":\"out of memory\"}", NULL, 0);
     pf__text_free(&text);
@@ -130,6 +133,33 @@ static bool answer_hello(const host *h)
     return said;
 }
 
+// Reads n numbers that nothing is done with.
+static bool skip(host *h, size_t n)
+{
+    double some[512];
+    const size_t most = sizeof some / sizeof some[0];
+    while (n > 0) {
+        size_t part = n < most ? n : most;
+        if (fread(some, sizeof *some, part, h->in) != part) {
+            return false;
+        }
+        n -= part;
+    }
+    return true;
+}
+
+// A trajectory that there is no room for.
+static bool refuse_roll(host *h, long long id, int rows, size_t n_in)
+{
+    const pf_fmu_machine *m = &h->machine;
+    pf_error error = {PF_OK, ""};
+    pf_fail(&error, PF_ERR_MEMORY,
+            "%d rows of %d mechanisms and %d channels are too many: at most %d numbers, or what "
+            "memory there is; ask for fewer rows",
+            rows, m->n_mech, m->n_chan, NUMBERS_MOST);
+    return skip(h, n_in) && say_error(h, id, &error);
+}
+
 // Reads what follows the line of a request, runs it and answers. False: there is nobody any more,
 // or the FMU said "fatal", after which another process must go on.
 static bool answer_roll(host *h, long long id, int rows)
@@ -137,8 +167,12 @@ static bool answer_roll(host *h, long long id, int rows)
     pf_fmu_machine *m = &h->machine;
     size_t n_in = (size_t)m->n_mech * ((size_t)rows + 1), n_chan = (size_t)m->n_chan;
     size_t n_out = n_chan * ((size_t)rows + 1);
-    double *in = malloc((n_in + n_out) * sizeof *in), *out = in ? in + n_in : NULL;
-    if (!in || fread(in, sizeof *in, n_in, h->in) != n_in) {
+    bool fits = rows <= NUMBERS_MOST / (m->n_chan + m->n_mech);
+    double *in = fits ? malloc((n_in + n_out) * sizeof *in) : NULL, *out = in ? in + n_in : NULL;
+    if (!in) {
+        return refuse_roll(h, id, rows, n_in);
+    }
+    if (fread(in, sizeof *in, n_in, h->in) != n_in) {
         free(in);
         return false;
     }
@@ -169,8 +203,7 @@ static bool answer(host *h, const char *line, size_t size)
     if (hello) {
         return answer_hello(h);
     }
-    bool fits = roll && rows >= 0 && rows <= ROWS_MOST / (h->machine.n_chan + h->machine.n_mech);
-    return fits && answer_roll(h, id, (int)rows);
+    return roll && rows >= 0 && rows <= PF_TRACE_MAX && answer_roll(h, id, (int)rows);
 }
 
 // Standard input and output are the FMU's to read and print to, and lead nowhere.

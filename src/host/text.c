@@ -205,11 +205,18 @@ const char *pf__text_shown(char *out, size_t size, const char *text, size_t n)
     while (*tail && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) {
         n--;
     }
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text[i];
-        out[i] = c < 0x20 || c == 0x7f ? '?' : text[i];
+    char *to = out;
+    for (size_t i = 0, step; i < n; i += step) {
+        size_t steers = pf__text_steers(text + i, n - i);
+        step = steers > 0 ? steers : pf__utf8_size(text + i, n - i);
+        if (steers > 0) {
+            *to++ = '?';
+        } else {
+            memcpy(to, text + i, step);
+            to += step;
+        }
     }
-    strcpy(out + n, tail);
+    strcpy(to, tail);
     return out;
 }
 

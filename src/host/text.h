@@ -88,7 +88,8 @@ size_t pf__text_steers(const char *s, size_t n);
 void pf__text_add_shown(pf_text *text, const char *s, size_t n, const char *keep);
 
 // The first n bytes of a text for a message: short enough for `size`, never half a character, '?'
-// for a control character. Returns out.
+// for a control character, for one that turns the text, and for a byte of none: UTF-8 whatever the
+// text is. Returns out.
 const char *pf__text_shown(char *out, size_t size, const char *text, size_t n);
 
 // Whether it is a decimal number: digits, a point and an exponent, nothing else that strtod would

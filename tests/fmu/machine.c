@@ -54,6 +54,25 @@ static void forbid(bool what)
     }
 }
 
+// Who hears what is said, of either version.
+static const callbacks *ears_2;
+static logger_3 *ears_3;
+static void *environment_3;
+
+// Words in Latin-1, and more of them in UTF-8 than a message has room for.
+static void grumble(void)
+{
+    char words[400] = "zu hei\xdf, ";
+    for (int i = 0; i < 150; i++) {
+        strcat(words, "\xc3\xa9");
+    }
+    if (ears_2) {
+        ears_2->logger(ears_2->environment, "m", 3, "error", "%s", words);
+    } else {
+        ears_3(environment_3, 3, "error", words);
+    }
+}
+
 static machine *create(const char *token)
 {
     forbid(corrupt);
@@ -91,7 +110,10 @@ static int misbehave(machine *m)
         }
     }
     corrupt = hard && is(m, "is fatal");
-    m->failed = hard && is(m, "answers with an error");
+    m->failed = hard && (is(m, "answers with an error") || is(m, "grumbles"));
+    if (hard && is(m, "grumbles")) {
+        grumble();
+    }
     return corrupt ? 4 : m->failed ? 3 : hard && is(m, "discards") ? 2 : 0;
 }
 
@@ -145,6 +167,7 @@ void *fmi2Instantiate(const char *name, int type, const char *guid, const char *
                       const callbacks *c, int visible, int logging)
 {
     (void)type, (void)resources, (void)visible, (void)logging;
+    ears_2 = c;
     machine *m = create(guid);
     if (!m) {
         c->logger(c->environment, name, 3, "error", "the license of %s\nhas ended", name);
@@ -258,6 +281,8 @@ void *fmi3InstantiateCoSimulation(const char *name, const char *token, const cha
 {
     (void)resources, (void)visible, (void)logging, (void)events, (void)early, (void)intermediate;
     (void)n, (void)update;
+    ears_3 = logger;
+    environment_3 = environment;
     machine *m = create(token);
     if (!m) {
         logger(environment, 3, "error", name);
