@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
 
+#include "bench/foreman.h"
 #include "bench/store.h"
 
 #include "database.h"
@@ -247,6 +248,61 @@ static bool resolve(bench_run *b)
         printf("    %s\n", error.text);
     }
     return good;
+}
+
+// What a foreman says to whoever asks for trials; its kits are said to be there.
+static pf_turn ask_for_trials(pf_foreman *foreman)
+{
+    pf_turn turn = PF_TURN_LONG;
+    pf_text text = {0};
+    pf_error error = {PF_OK, ""};
+    while (turn == PF_TURN_LONG) {
+        pf_job job;
+        pf_said said;
+        pf__text_clear(&text);
+        if (!CHECK(foreman->next(foreman->self, 0, &turn, &text, &error) == PF_OK)) {
+            break;
+        }
+        if (turn == PF_TURN_LONG) {
+            memset(&said, 0, sizeof said);
+            memcpy(&job, text.data, text.size < sizeof job ? text.size : sizeof job);
+            said.kind = PF_SAID_KITS;
+            said.kits = job.kits;
+            pf_text bytes = {.data = (char *)&said, .size = sizeof said};
+            CHECK(foreman->hear(foreman->self, 0, &bytes, NULL, &error) == PF_OK);
+        }
+    }
+    pf__text_free(&text);
+    return turn;
+}
+
+static void check_given_back(bench_run *b)
+{
+    char path[256];
+    bool work = false;
+    int n = 1;
+    pf_store *store = NULL;
+    pf_run_foreman *f = NULL;
+    pf_run_report report = {0};
+    pf_error error = {PF_OK, ""};
+    pf_unit units[PF_STORE_CLAIM];
+    pf_effort effort = {.threads = 2};
+    PF_CASE("trials that another process gives back are done, however many threads wait");
+    CHECK(pf__store_open(&store, in_folder("back.db", path), PF_STORE_WRITE, &error) == PF_OK);
+    pf_run_place place = {.store = store, .effort = &effort};
+    CHECK(pf__foreman_create(&f, &b->experiment, &place, &report, &work, &error) == PF_OK && work);
+    pf_foreman foreman = pf__foreman_of(f);
+    const char *hash = b->experiment.hash;
+    while (n > 0 &&
+           CHECK(pf__store_claim(store, hash, NULL, NULL, NULL, units, &n, &error) == PF_OK)) {
+    }
+    CHECK(ask_for_trials(&foreman) == PF_TURN_LATER);
+    CHECK(ask_for_trials(&foreman) == PF_TURN_LATER); // within the pause between two counts
+    CHECK(pf__store_unclaim_all(store, hash, &error) == PF_OK);
+    wait_s(.06);
+    CHECK(ask_for_trials(&foreman) == PF_TURN_SHORT);
+    pf__foreman_destroy(f);
+    pf__store_close(store);
 }
 
 static void check_full_disk(bench_run *b)
@@ -584,6 +640,7 @@ void test_bench(void)
     check_interrupt(undisturbed);
     check_parts();
     if (CHECK(resolve(&b))) {
+        check_given_back(&b);
         check_full_disk(&b);
         check_read_only(&b);
         pf__experiment_free(&b.experiment);

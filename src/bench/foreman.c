@@ -162,30 +162,40 @@ static pf_status claim(pf_run_foreman *f, pf_job *job, pf_error *error)
     return status;
 }
 
+static pf_status claim_any(pf_run_foreman *f, pf_job *job, pf_error *error)
+{
+    pf_status status = PF_OK;
+    while (status == PF_OK && job->n == 0 && !f->none) {
+        status = claim(f, job, error);
+    }
+    return status;
+}
+
 // Nothing is left that can be handed out, and nobody works for us: units of dead processes are
-// given back, and those of living ones are waited for, so that success means complete.
-static pf_status look_around(pf_run_foreman *f, pf_turn *turn, pf_error *error)
+// given back, and those of living ones are waited for, so that success means complete. Others may
+// give units back at any time, so the store is asked for some after every count, the last one too.
+static pf_status look_around(pf_run_foreman *f, pf_job *job, pf_turn *turn, pf_error *error)
 {
     const char *hash = f->experiment->hash;
     const double pause = .05;
-    pf_store_counts before, after;
+    pf_store_counts before, after = {0};
     *turn = PF_TURN_LATER;
+    f->none = false;
     if (pf__seconds() - f->counted < pause) {
         return PF_OK;
     }
     f->counted = pf__seconds();
     pf_status status = pf__store_count(f->place->store, hash, &before, error);
-    if (status == PF_OK && before.running == 0) {
-        *turn = PF_TURN_END;
-        return PF_OK;
+    bool over = status == PF_OK && before.running == 0;
+    if (status == PF_OK && !over) {
+        status = pf__store_recover(f->place->store, hash, error);
+        status = status ? status : pf__store_count(f->place->store, hash, &after, error);
+        over = before.running == after.running && pf__experiment_in_part(f->experiment);
     }
-    status = status ? status : pf__store_recover(f->place->store, hash, error);
-    status = status ? status : pf__store_count(f->place->store, hash, &after, error);
-    if (status == PF_OK && before.running == after.running &&
-        pf__experiment_in_part(f->experiment)) {
-        *turn = PF_TURN_END;
+    if (status == PF_OK && over) {
+        status = claim_any(f, job, error);
+        *turn = job->n > 0 ? PF_TURN_SHORT : PF_TURN_END;
     }
-    f->none = false;
     return status;
 }
 
@@ -199,13 +209,11 @@ static pf_status next(void *self, int worker, pf_turn *turn, pf_text *out, pf_er
     *turn = PF_TURN_LONG;
     if (!next_model(f, &job) && !next_kits(f, &job)) {
         *turn = PF_TURN_SHORT;
-        while (status == PF_OK && job.n == 0 && !f->none) {
-            status = claim(f, &job, error);
-        }
+        status = claim_any(f, &job, error);
         if (status == PF_OK && job.n == 0 && (f->under_way > 0 || f->out > 0)) {
             *turn = PF_TURN_LATER;
         } else if (status == PF_OK && job.n == 0) {
-            status = look_around(f, turn, error);
+            status = look_around(f, &job, turn, error);
         }
     }
     if (status == PF_OK && (*turn == PF_TURN_SHORT || *turn == PF_TURN_LONG)) {
