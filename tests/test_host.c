@@ -610,6 +610,201 @@ static void test_farm(void)
     CHECK(ended.handed == 0);
 }
 
+// --- ranks: the calls of MPI, with messages that were written down before
+
+typedef struct wire_message {
+    int from;
+    pf_tag tag;
+    const char *words; // Nullable
+    int after;         // it comes once so many have been sent
+} wire_message;
+
+static struct {
+    int rank, size, at, looks, tried, n_sent, heard;
+    int fails; // the message that cannot be sent, from 1; 0: none
+    bool handed, quit;
+    pf_tag sent[32];
+    wire_message in[10];
+} wire;
+
+static int wire_start(int *rank, int *size)
+{
+    *rank = wire.rank;
+    *size = wire.size;
+    return 0;
+}
+
+static int wire_send(int to, int tag, const void *bytes, size_t n, void **request)
+{
+    (void)to;
+    (void)bytes;
+    (void)n;
+    *request = &wire;
+    if (++wire.tried == wire.fails || wire.n_sent == 32) {
+        return 1;
+    }
+    wire.sent[wire.n_sent++] = (pf_tag)tag;
+    return 0;
+}
+
+static int wire_sent(void *request, bool *done)
+{
+    (void)request;
+    *done = true;
+    return 0;
+}
+
+// What waits for ever is told in the end that the wire is broken.
+static int wire_peek(int *from, int *tag, size_t *n, bool *there)
+{
+    enum { LOOKS = 5000 };
+    const wire_message *m = &wire.in[wire.at];
+    *there = m->tag != 0 && wire.n_sent >= m->after;
+    *from = m->from;
+    *tag = m->tag;
+    *n = m->words ? strlen(m->words) : 0;
+    return !*there && ++wire.looks > LOOKS;
+}
+
+static int wire_take(int from, int tag, void *bytes, size_t n)
+{
+    (void)from;
+    (void)tag;
+    memcpy(bytes, n > 0 ? wire.in[wire.at].words : "", n);
+    wire.at++;
+    return 0;
+}
+
+static void wire_end(void)
+{
+}
+
+static void wire_quit(int status)
+{
+    (void)status;
+    wire.quit = true;
+}
+
+static pf_ranks *wire_open(int rank, int size, const wire_message *in, int n)
+{
+    static const pf_mpi_calls calls = {PF_MPI_CALLS, wire_start, wire_send, wire_sent,
+                                       wire_peek,    wire_take,  wire_end,  wire_quit};
+    pf_ranks *ranks = NULL;
+    memset(&wire, 0, sizeof wire);
+    wire.rank = rank;
+    wire.size = size;
+    memcpy(wire.in, in, (size_t)n * sizeof *in);
+    CHECK(pf__ranks_join(&ranks, &calls, 1, NULL) == PF_OK);
+    return ranks;
+}
+
+static int wire_count(pf_tag tag)
+{
+    int n = 0;
+    for (int i = 0; i < wire.n_sent; i++) {
+        n += wire.sent[i] == tag;
+    }
+    return n;
+}
+
+// One job, and then there may be more.
+static pf_status wire_next(void *self, int worker, pf_turn *turn, pf_text *job, pf_error *error)
+{
+    (void)self;
+    (void)worker;
+    (void)error;
+    *turn = wire.handed ? PF_TURN_LATER : PF_TURN_SHORT;
+    pf__text_add_n(job, "job", wire.handed ? 0 : 3);
+    wire.handed = true;
+    return PF_OK;
+}
+
+static pf_status wire_hear(void *self, int worker, const pf_text *said, pf_text *reply,
+                           pf_error *error)
+{
+    (void)self;
+    (void)worker;
+    (void)said;
+    (void)reply;
+    (void)error;
+    wire.heard++;
+    return PF_OK;
+}
+
+static pf_status wire_work(void *self, int worker, pf_link *link, const pf_text *job,
+                           pf_error *error)
+{
+    (void)self;
+    (void)worker;
+    return pf__link_tell(link, job, error);
+}
+
+static pf_status wire_run(pf_ranks *ranks, const volatile int *stop, pf_error *error)
+{
+    pf_effort effort = {.stop = stop};
+    pf_farm farm = {.ranks = ranks,
+                    .effort = &effort,
+                    .foreman = {.next = wire_next, .hear = wire_hear},
+                    .work = wire_work};
+    return pf__farm_run(&farm, error);
+}
+
+static void test_rank_0(void)
+{
+    pf_error error = {PF_OK, ""};
+    const int stop = 1;
+    PF_CASE("ranks: what a rank still computes at a stop is heard, though it had asked ahead");
+    static const wire_message late[] = {{1, PF_TAG_NEXT, NULL, 0},  {1, PF_TAG_NEXT, NULL, 0},
+                                        {2, PF_TAG_NEXT, NULL, 0},  {2, PF_TAG_STOP, NULL, 0},
+                                        {1, PF_TAG_TELL, "job", 0}, {1, PF_TAG_BYE, "", 0},
+                                        {2, PF_TAG_BYE, "", 0}};
+    pf_ranks *ranks = wire_open(0, 3, late, 7);
+    CHECK(wire_run(ranks, NULL, &error) == PF_ERR_INTERRUPTED);
+    CHECK(wire.heard == 1 && wire_count(PF_TAG_END) == 2 && wire_count(PF_TAG_STOP) == 2);
+    pf__ranks_close(ranks, NULL, 0);
+    CHECK(!wire.quit);
+    PF_CASE("ranks: after a signal one that was told to end and does not is left behind");
+    static const wire_message silent[] = {
+        {1, PF_TAG_NEXT, NULL, 0}, {2, PF_TAG_NEXT, NULL, 0}, {1, PF_TAG_NEXT, NULL, 0}};
+    ranks = wire_open(0, 3, silent, 3);
+    CHECK(wire_run(ranks, &stop, &error) == PF_ERR_INTERRUPTED);
+    CHECK(ranks->stuck && wire_count(PF_TAG_END) == 2);
+    pf__ranks_close(ranks, NULL, 0);
+    CHECK(wire.quit);
+    PF_CASE("ranks: what a rank ended with before it asked for work is said");
+    static const wire_message leaving[] = {{1, PF_TAG_BYE, "no folder for models", 0},
+                                           {2, PF_TAG_NEXT, NULL, 0},
+                                           {2, PF_TAG_BYE, "", 0}};
+    ranks = wire_open(0, 3, leaving, 3);
+    CHECK(wire_run(ranks, NULL, &error) == PF_ERR_PLANT);
+    CHECK_CONTAINS(error.text, "rank 1 (");
+    CHECK_CONTAINS(error.text, "no folder for models");
+    pf__ranks_close(ranks, NULL, 0);
+}
+
+static void test_rank_1(void)
+{
+    pf_error error = {PF_OK, ""};
+    PF_CASE("ranks: a job that could not be asked for ahead is asked for again");
+    static const wire_message jobs[] = {{0, PF_TAG_SHORT, "job", 1}, {0, PF_TAG_END, NULL, 3}};
+    pf_ranks *ranks = wire_open(1, 2, jobs, 2);
+    wire.fails = 2;
+    CHECK(wire_run(ranks, NULL, &error) == PF_OK);
+    CHECK(wire_count(PF_TAG_NEXT) == 2 && wire_count(PF_TAG_TELL) == 1);
+    pf__ranks_close(ranks, NULL, 0);
+    PF_CASE("ranks: one that cannot read its own program does not meet the others");
+    struct rlimit files, none;
+    ranks = wire_open(1, 2, jobs, 0);
+    CHECK(getrlimit(RLIMIT_NOFILE, &files) == 0);
+    none = (struct rlimit){0, files.rlim_max};
+    CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    CHECK(pf__ranks_meet(ranks, &(pf_meeting){"a", "b", "c"}, &error) != PF_OK);
+    CHECK(setrlimit(RLIMIT_NOFILE, &files) == 0);
+    CHECK_CONTAINS(error.text, "cannot read itself");
+    CHECK(wire_count(PF_TAG_MEET) == 0);
+    pf__ranks_close(ranks, NULL, 0);
+}
+
 void test_host(void)
 {
     char folder[200];
@@ -629,5 +824,7 @@ void test_host(void)
     signal(SIGALRM, SIG_DFL);
     test_parallel();
     test_farm();
+    test_rank_0();
+    test_rank_1();
     test_arena();
 }

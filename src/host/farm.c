@@ -235,7 +235,7 @@ static pf_status request(pf_link *link, pf_error *error)
 {
     pf_status status =
         link->asked ? PF_OK : pf__ranks_send(link->farm->ranks, 0, PF_TAG_NEXT, NULL, 0, error);
-    link->asked = true;
+    link->asked = status == PF_OK;
     return status;
 }
 
@@ -333,12 +333,13 @@ static pf_status work_there(const pf_farm *f, pf_error *error)
 
 typedef struct office {
     const pf_farm *farm;
-    bool *waits;  // by rank: it wants a job and there was none
-    bool *ended;  // by rank: it has been told that there is none any more, or has failed
-    int working;  // ranks that have not ended
-    bool stops;   // all were told to
-    double told;  // when
-    double asked; // when those who wait were last considered
+    bool *waits;    // by rank: it wants a job and there was none
+    bool *told_end; // by rank: it has been told that there is none any more; it may still compute
+    bool *ended;    // by rank: it is ready for other work, has left or has failed
+    int working;    // ranks that have not ended
+    bool stops;     // all were told to
+    double told;    // when
+    double asked;   // when those who wait were last considered
     pf_status status;
     pf_error error;
 } office;
@@ -379,7 +380,7 @@ static void hand_out(office *o, int rank)
     o->waits[rank] = turn == PF_TURN_LATER;
     if (turn == PF_TURN_END) {
         send(o, rank, PF_TAG_END, NULL);
-        end(o, rank);
+        o->told_end[rank] = true; // it ends once it has told what it still computes
     } else if (turn != PF_TURN_LATER) {
         send(o, rank, turn == PF_TURN_SHORT ? PF_TAG_SHORT : PF_TAG_LONG, &job);
     }
@@ -442,12 +443,12 @@ static void take_message(office *o, const pf_message *m)
         break;
     default:
         pf__ranks_note(o->farm->ranks, m);
-        if (o->ended[m->from]) {
-            break;
+        if (!o->told_end[m->from] && !o->ended[m->from]) {
+            status = pf_fail(&why, PF_ERR_PLANT, "rank %d (%s): %s", m->from,
+                             pf__ranks_host(o->farm->ranks, m->from),
+                             pf__ranks_words(o->farm->ranks, m->from));
         }
-        pf_fail(&why, PF_ERR_PLANT, "rank %d (%s) has ended", m->from,
-                pf__ranks_host(o->farm->ranks, m->from));
-        note(o, PF_ERR_PLANT, &why);
+        note(o, status, &why);
         end(o, m->from);
     }
 }
@@ -516,16 +517,18 @@ static pf_status lead(const pf_farm *f, pf_error *error)
     size_t n = (size_t)f->ranks->size;
     office o = {.farm = f,
                 .waits = calloc(n, sizeof *o.waits),
+                .told_end = calloc(n, sizeof *o.told_end),
                 .ended = calloc(n, sizeof *o.ended),
                 .working = f->ranks->size - 1,
                 .status = PF_OK};
-    if (o.waits && o.ended) {
+    if (o.waits && o.told_end && o.ended) {
         serve(&o);
     } else {
         o.status = pf_fail(&o.error, PF_ERR_MEMORY, "out of memory for ranks");
     }
     f->ranks->stuck = f->ranks->stuck || o.working > 0;
     free(o.waits);
+    free(o.told_end);
     free(o.ended);
     if (o.status != PF_OK) {
         return pf_fail(error, o.status, "%s", o.error.text);

@@ -65,25 +65,28 @@ static void own_folder(char folder[PATH_MAX])
 }
 
 // The module is found from the program, in the tree it was built in and where it is installed.
-static pf_status load(pf_ranks *r, pf_error *error)
+static pf_status load(const pf_mpi_calls **mpi, pf_error *error)
 {
     static const char *const places[] = {PF_MPI_PLACES};
     char folder[PATH_MAX], path[PATH_MAX + 256];
+    char found[sizeof path] = ""; // the last one that is there
     const char *why = NULL;
+    void *module = NULL; // it stays: what it has started may still end
     own_folder(folder);
-    for (size_t i = 0; i < sizeof places / sizeof places[0] && !r->module && folder[0]; i++) {
+    for (size_t i = 0; i < sizeof places / sizeof places[0] && !module && folder[0]; i++) {
         snprintf(path, sizeof path, "%s/%s/preflight_mpi.so", folder, places[i]);
         if (access(path, F_OK) == 0) {
-            r->module = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-            why = r->module ? NULL : dlerror();
+            memcpy(found, path, sizeof found);
+            module = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+            why = module ? NULL : dlerror();
         }
     }
-    r->mpi = r->module ? dlsym(r->module, "pf_mpi") : NULL;
-    if (r->mpi && r->mpi->version == PF_MPI_CALLS) {
+    *mpi = module ? dlsym(module, "pf_mpi") : NULL;
+    if (*mpi && (*mpi)->version == PF_MPI_CALLS) {
         return PF_OK;
     }
-    return r->module || why
-               ? pf_fail(error, PF_ERR_FILE, "%s: MPI cannot be used: %s", path,
+    return module || why
+               ? pf_fail(error, PF_ERR_FILE, "%s: MPI cannot be used: %s", found,
                          why ? why : "it is of another version of preflight; install both anew")
                : pf_fail(error, PF_ERR_UNSUPPORTED,
                          "started by mpirun, but this build has no MPI (build it with "
@@ -105,16 +108,25 @@ bool pf__ranks_first(void)
 pf_status pf__ranks_open(pf_ranks **ranks, pf_error *error)
 {
     int size = launched();
+    const pf_mpi_calls *mpi = NULL;
     *ranks = NULL;
     if (size == 0) {
         return PF_OK;
     }
+    pf_status status = load(&mpi, error);
+    return status ? status : pf__ranks_join(ranks, mpi, size, error);
+}
+
+pf_status pf__ranks_join(pf_ranks **ranks, const pf_mpi_calls *mpi, int size, pf_error *error)
+{
+    pf_status status = PF_OK;
     pf_ranks *r = calloc(1, sizeof *r);
+    *ranks = NULL;
     if (!r) {
         return pf_fail(error, PF_ERR_MEMORY, "out of memory");
     }
-    pf_status status = load(r, error);
-    if (status == PF_OK && r->mpi->start(&r->rank, &r->size) != 0) {
+    r->mpi = mpi;
+    if (r->mpi->start(&r->rank, &r->size) != 0) {
         status = pf_fail(error, PF_ERR_UNSUPPORTED, "MPI does not start");
     }
     if (status == PF_OK && size > 1 && r->size != size) {
@@ -237,19 +249,25 @@ pf_status pf__ranks_receive(pf_ranks *r, pf_message *m, bool *there, pf_error *e
 
 // --- meeting
 
-static void fill_card(card *c, const pf_meeting *meeting)
+// Without the program's own hash nobody knows whether structs may travel as they are.
+static pf_status fill_card(card *c, const pf_meeting *meeting, pf_error *error)
 {
     void *program = NULL;
     size_t n = 0;
+    pf_error why = {PF_OK, ""};
     memset(c, 0, sizeof *c); // gaps too: it is sent as it is
-    if (pf__file_read("/proc/self/exe", (size_t)1 << 32, &program, &n, NULL) == PF_OK) {
-        pf__sha256_of(program, n, c->build);
-        free(program);
+    pf_status status = pf__file_read("/proc/self/exe", (size_t)1 << 32, &program, &n, &why);
+    if (status != PF_OK) {
+        return pf_fail(error, status,
+                       "the program cannot read itself, by which ranks are compared: %s", why.text);
     }
+    pf__sha256_of(program, n, c->build);
+    free(program);
     snprintf(c->version, sizeof c->version, PF_VERSION);
     snprintf(c->machine, sizeof c->machine, "%s", meeting->machine);
     gethostname(c->host, sizeof c->host - 1);
     pf__sha256_of(meeting->configuration, strlen(meeting->configuration), c->configuration);
+    return PF_OK;
 }
 
 const char *pf__ranks_machine(const pf_ranks *r, int rank)
@@ -260,6 +278,11 @@ const char *pf__ranks_machine(const pf_ranks *r, int rank)
 const char *pf__ranks_host(const pf_ranks *r, int rank)
 {
     return r->other[rank].card.host;
+}
+
+const char *pf__ranks_words(const pf_ranks *r, int rank)
+{
+    return r->other[rank].words[0] ? r->other[rank].words : "it has ended";
 }
 
 // Whether a rank fits rank 0.
@@ -334,8 +357,7 @@ static pf_status gather(pf_ranks *r, const char *what, pf_error *error)
     for (int i = 1; i < r->size && status == PF_OK; i++) {
         const pf_rank *o = &r->other[i];
         status = o->met ? compare(r, what, i, error)
-                        : pf_fail(error, PF_ERR_PLANT, "rank %d: %s", i,
-                                  o->words[0] ? o->words : "it has ended");
+                        : pf_fail(error, PF_ERR_PLANT, "rank %d: %s", i, pf__ranks_words(r, i));
     }
     return status;
 }
@@ -379,12 +401,12 @@ static pf_status ask_to_meet(pf_ranks *r, const card *own, pf_error *error)
 pf_status pf__ranks_meet(pf_ranks *r, const pf_meeting *meeting, pf_error *error)
 {
     card own;
-    fill_card(&own, meeting);
-    if (r->rank > 0) {
-        return ask_to_meet(r, &own, error);
+    pf_status status = fill_card(&own, meeting, error);
+    if (status != PF_OK || r->rank > 0) {
+        return status ? status : ask_to_meet(r, &own, error);
     }
     r->other[0].card = own;
-    pf_status status = gather(r, meeting->what, error);
+    status = gather(r, meeting->what, error);
     pf_status told = answer(r, status == PF_OK, status == PF_OK ? error : NULL);
     return status ? status : told;
 }
@@ -429,5 +451,5 @@ void pf__ranks_close(pf_ranks *r, const char *words, int status)
     }
     r->mpi->end();
     free(r->other);
-    free(r); // the module stays: what it has started may still end
+    free(r);
 }

@@ -50,7 +50,6 @@ typedef struct pf_rank pf_rank; // what rank 0 knows of another
 
 typedef struct pf_ranks {
     const pf_mpi_calls *mpi;
-    void *module;
     int rank, size;
     bool mixed;     // ranks on different kinds of processors are let pass
     bool dismissed; // other ranks: rank 0 has told us to leave
@@ -69,6 +68,8 @@ typedef struct pf_message {
 // The job that a launcher has started this process in; *ranks is NULL where there is no launcher.
 // PF_ERR_UNSUPPORTED: there is one, but this build has no MPI.
 pf_status pf__ranks_open(pf_ranks **ranks, pf_error *error);
+// The same with these calls; size: what the launcher says, 1: it does not say.
+pf_status pf__ranks_join(pf_ranks **ranks, const pf_mpi_calls *mpi, int size, pf_error *error);
 // Whether the launcher calls this process the first, before there is a job. No launcher: it is.
 bool pf__ranks_first(void);
 // Ends this rank's part of the job, with the words that it ends with (Nullable; rank 0 has its own
@@ -88,6 +89,8 @@ pf_status pf__ranks_meet(pf_ranks *ranks, const pf_meeting *meeting, pf_error *e
 // Where a rank runs, of rank 0: the kind of processor, and the name of the machine.
 const char *pf__ranks_machine(const pf_ranks *ranks, int rank);
 const char *pf__ranks_host(const pf_ranks *ranks, int rank);
+// What a rank has ended with, of rank 0.
+const char *pf__ranks_words(const pf_ranks *ranks, int rank);
 
 // Whether ranks other than this one compute. Nullable.
 static inline bool pf__ranks_many(const pf_ranks *ranks)
