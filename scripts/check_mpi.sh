@@ -127,6 +127,11 @@ if "$program" list plants | grep '^hopper ' | grep -qv 'needs MuJoCo'; then
         -n 1 --wdir "$folder/apart" "$program" bench run "${learned[@]}" --models m4 --db learned4.db
     check "they give the same rows" same_rows learned1.db learned4.db
     check "and the same models" cmp m1/hopper-quick.model m4/hopper-quick.model
+    mkdir deep # the last rank has none to make its own folder in
+    learned+=(--models deep/m --db unmade.db)
+    check "a folder that a rank cannot make is said" says 3 "rank 2 .*'deep/m' cannot be made" timeout 300 "$launcher" \
+        -n 2 "$program" bench run "${learned[@]}" : \
+        -n 1 --wdir "$folder/apart" "$program" bench run "${learned[@]}"
 else
     echo "SKIPPED learned models (built without MuJoCo: make deps)"
     if [ -n "${CI:-}" ]; then failed=$((failed + 1)); fi

@@ -110,9 +110,9 @@ static int help_one(const bench_call *c, bench_session *s, const manner *how)
         cli_ranks_begin();
         status = pf__experiment_run(&s->experiment, &place, &report, &error);
         cli_ranks_end();
-        return status == PF_OK ? EXIT_YES : EXIT_INTERRUPTED; // rank 0 knows
     }
-    return cli_fail(c->command, status, &error);
+    // rank 0 knows what work failed with; what failed before goes with the end
+    return status == PF_OK ? EXIT_YES : cli_fail(c->command, status, &error);
 }
 
 // The suite is resolved, and of one mind with the other ranks, before the database is touched.

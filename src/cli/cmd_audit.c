@@ -227,11 +227,11 @@ static int help(const call *c, const cli_kit *file, const pf_audit *audit)
     pf_status status = meet(c, file, audit, &error);
     if (status == PF_OK) {
         cli_ranks_begin();
-        status = pf__audit_run(audit, NULL, NULL, NULL);
+        status = pf__audit_run(audit, NULL, NULL, &error);
         cli_ranks_end();
-        return status == PF_OK ? EXIT_YES : EXIT_INTERRUPTED; // rank 0 knows
     }
-    return cli_fail("audit", status, &error);
+    // rank 0 knows what work failed with; what failed before goes with the end
+    return status == PF_OK ? EXIT_YES : cli_fail("audit", status, &error);
 }
 
 static int work_or_help(run *r, const cli_kit *file)
