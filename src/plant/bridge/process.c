@@ -241,6 +241,14 @@ static bool take_line(pf_process *process, const char **line, size_t *size)
     return true;
 }
 
+// Waits for more output and takes it into the buffer.
+static pf_process_result wait_more(pf_process *process, double deadline)
+{
+    struct pollfd fd = {.fd = process->out, .events = POLLIN};
+    pf_process_result result = wait_ready(process, &fd, 1, deadline);
+    return result == PF_PROCESS_OK ? fill(process) : result;
+}
+
 pf_process_result pf__process_line(pf_process *process, const char **line, size_t *size,
                                    double deadline)
 {
@@ -253,9 +261,7 @@ pf_process_result pf__process_line(pf_process *process, const char **line, size_
                 return PF_PROCESS_OK;
             }
         }
-        struct pollfd fd = {.fd = process->out, .events = POLLIN};
-        pf_process_result result = wait_ready(process, &fd, 1, deadline);
-        result = result == PF_PROCESS_OK ? fill(process) : result;
+        pf_process_result result = wait_more(process, deadline);
         if (result != PF_PROCESS_OK) {
             return result;
         }
@@ -277,9 +283,7 @@ pf_process_result pf__process_bytes(pf_process *process, void *to, size_t n, dou
         if (n == 0) {
             return PF_PROCESS_OK;
         }
-        struct pollfd fd = {.fd = process->out, .events = POLLIN};
-        pf_process_result result = wait_ready(process, &fd, 1, deadline);
-        result = result == PF_PROCESS_OK ? fill(process) : result;
+        pf_process_result result = wait_more(process, deadline);
         if (result != PF_PROCESS_OK) {
             return result;
         }
