@@ -193,6 +193,22 @@ static void make_files(void)
     CHECK(system(text) == 0);
 }
 
+// `timeout` asks the command and the group that it is in.
+static void stop_twice(void)
+{
+    remove(mark);
+    write_file("mode", "hang-hello");
+    pid_t pid = start(commands[1]);
+    CHECK(wait_for_mark());
+    kill(pid, SIGTERM);
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    kill(pid, SIGTERM);
+    CHECK(wait_for(pid) == 128 + SIGTERM);
+    char *out = program_text(folder, "out");
+    CHECK_CONTAINS(out, "interrupted");
+    free(out);
+}
+
 // A library that looks at no flag, over a model file that would take it hours.
 static void stop_a_library(void)
 {
@@ -229,6 +245,8 @@ void test_signals(void)
         stop_one(arguments, modes[m], SIGTERM);
         stop_one(arguments, modes[m], SIGKILL);
     }
+    PF_CASE("signals: two at once are one");
+    stop_twice();
     PF_CASE("signals: a library that hangs is left after a while");
     if (pf__mujoco_version()[0]) {
         stop_a_library();

@@ -159,16 +159,24 @@ def leave(client):
 class Server:
     all = []
 
-    def __init__(self, name, kit, *arguments):
+    def __init__(self, name, kit, *arguments, tries=1):
+        """tries: a server refuses to start where its plant dies before its hello."""
         self.path = f"{work}/{name}"
+        while not self.start(kit, arguments):
+            tries -= 1
+            if tries == 0:
+                raise SystemExit(f"the server ends: {open(f'{work}/said').read()}\n0 passed, 1 failed")
+        time.sleep(.1)  # it listens
+
+    def start(self, kit, arguments):
         self.process = subprocess.Popen([program, "serve", f"{work}/{kit}", "--socket", self.path, "--seed", "1",
                                          *arguments], stderr=open(f"{work}/said", "wb"))
         self.all.append(self.process)
         while not os.path.exists(self.path):
             if self.process.poll() is not None:
-                raise SystemExit(f"the server ends: {open(f'{work}/said').read()}\n0 passed, 1 failed")
+                return False
             time.sleep(.01)
-        time.sleep(.1)  # it listens
+        return True
 
     def state(self):
         """Kilobytes in memory, open descriptors."""
@@ -339,7 +347,7 @@ def survive(client):
 
 def dying_plant(sessions):
     """The twin ends in the midst of a request now and then; the same request then succeeds."""
-    server = Server("dying", "rig.kit", "--plant", f"exec:python3 {work}/dying.py")
+    server = Server("dying", "rig.kit", "--plant", f"exec:python3 {work}/dying.py", tries=20)
     dead_at_once = 0  # in a row
     while sessions > 0 and len(failures) < 5:
         client = Client(server.path)
