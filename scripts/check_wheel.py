@@ -9,31 +9,14 @@ import pathlib
 import subprocess
 import sys
 
-import numpy as np
-
 import preflight
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python/tests"))
+from tank import Tank
 
 VERSION, BUILT = sys.argv[1:]
 COMMAND = pathlib.Path(sys.executable).parent / "preflight"  # of this environment
 SMALL = ["--set", "episodes=20", "--set", "alarm_trials=100"]
-
-
-class Tank(preflight.Plant):
-    name, dt = "tank", 1.0
-    mechanisms = [preflight.Mechanism(n, 0, 1) for n in ("feed", "heater", "cooler")]
-    channels = [preflight.Channel("level", scale=0.5), preflight.Channel("temperature", scale=2.0)]
-
-    def reset(self, seed, noise):
-        self.rng = np.random.default_rng(seed)
-        self.x = np.array([1.0, 20.0]) + self.rng.normal(0, 0.05, 2)
-        self.noise = 0.02 if noise else 0.0
-
-    def step(self, delivered):
-        feed, heat, cool = delivered
-        self.x += [0.1 * feed - 0.02 * self.x[0], 2 * heat - 1.5 * cool - 0.05 * (self.x[1] - 20)]
-
-    def observe(self):
-        return self.x + self.noise * self.rng.normal(size=2)
 
 
 def run(*words, program=COMMAND, status=0):

@@ -408,3 +408,14 @@ bool pf__file_none(const char *path)
     }
     return !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
+
+bool pf__program_folder(char *folder, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", folder, size - 1);
+    folder[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash) {
+        *slash = '\0';
+    }
+    return slash != NULL;
+}

@@ -45,4 +45,7 @@ bool pf__file_on_network(const char *path);
 // Whether a file of that name could be written, asked before long work rather than after it.
 pf_status pf__file_writable(const char *path, pf_error *error);
 
+// The folder of the program that runs; false: the system does not say.
+bool pf__program_folder(char *folder, size_t size);
+
 #endif

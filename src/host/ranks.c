@@ -53,17 +53,6 @@ static int launched(void)
     return getenv("PMIX_RANK") || getenv("PMI_RANK") ? 1 : 0;
 }
 
-// The folder of the program that runs; empty: the system does not say.
-static void own_folder(char folder[PATH_MAX])
-{
-    ssize_t n = readlink("/proc/self/exe", folder, PATH_MAX - 1);
-    folder[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(folder, '/');
-    if (slash) {
-        *slash = 0;
-    }
-}
-
 // The module is found from the program, in the tree it was built in and where it is installed.
 static pf_status load(const pf_mpi_calls **mpi, pf_error *error)
 {
@@ -72,8 +61,8 @@ static pf_status load(const pf_mpi_calls **mpi, pf_error *error)
     char found[sizeof path] = ""; // the last one that is there
     const char *why = NULL;
     void *module = NULL; // it stays: what it has started may still end
-    own_folder(folder);
-    for (size_t i = 0; i < sizeof places / sizeof places[0] && !module && folder[0]; i++) {
+    bool known = pf__program_folder(folder, sizeof folder);
+    for (size_t i = 0; i < sizeof places / sizeof places[0] && !module && known; i++) {
         snprintf(path, sizeof path, "%s/%s/preflight_mpi.so", folder, places[i]);
         if (access(path, F_OK) == 0) {
             memcpy(found, path, sizeof found);

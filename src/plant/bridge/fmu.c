@@ -44,8 +44,7 @@ static bool own_folder(char folder[PATH_MAX])
     folder[0] = '\0';
     dl_iterate_phdr(find_self, folder);
     if (folder[0] == '\0') {
-        ssize_t n = readlink("/proc/self/exe", folder, PATH_MAX - 1);
-        folder[n > 0 ? n : 0] = '\0';
+        return pf__program_folder(folder, PATH_MAX);
     }
     char *slash = strrchr(folder, '/');
     if (slash) {
@@ -66,7 +65,8 @@ static bool find_program(char path[PATH_MAX])
         snprintf(path, PATH_MAX, "%s", given);
         return true;
     }
-    for (size_t i = 0; own_folder(folder) && i < sizeof places / sizeof places[0]; i++) {
+    bool known = own_folder(folder);
+    for (size_t i = 0; known && i < sizeof places / sizeof places[0]; i++) {
         int n = snprintf(path, PATH_MAX, "%s%s/preflight-fmu", folder, places[i]);
         if (n < PATH_MAX && access(path, X_OK) == 0) {
             return true;
